@@ -1,0 +1,47 @@
+"""What turns text into vectors, in two short protocols. No technology lives here."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from memory_store.contract import ModelIdentity
+
+
+class EmbedderUnavailable(Exception):
+    """No vector can be had now. The message is a sentence that says why and what to do."""
+
+
+class Embedder(Protocol):
+    """A model. Loaded on first use, by one thread however many ask; callable from any thread.
+
+    A vector is little-endian float32 bytes of length 1, `identity.dimension` × 4 bytes long.
+    Every method may raise `EmbedderUnavailable`.
+    """
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the space that the vectors live in."""
+        ...
+
+    def windows(self, text: str) -> list[str]:
+        """Cuts a text into overlapping pieces that the model reads whole; short text is one piece.
+
+        Never empty: a text without a word is one piece too.
+        """
+        ...
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """Returns one vector a text, in order. Cuts off what the model cannot read."""
+        ...
+
+
+class QueryEmbedder(Protocol):
+    """What the gateway asks for a query's vector."""
+
+    @property
+    def model(self) -> str | None:
+        """The `id` of the identity of the vectors, None before the model was loaded."""
+        ...
+
+    def query(self, text: str) -> bytes:
+        """Returns the query's vector. Raises `EmbedderUnavailable` after the deadline."""
+        ...
