@@ -1,0 +1,77 @@
+# Every target sets up what it needs: a clone, make and Python 3.11 to 3.14 are enough.
+# PYTHON=python3.13 names another Python than python3.
+
+PYTHON ?= python3
+BIN = .venv/bin
+READY = .venv/.ready
+TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
+URL = http://$(or $(MCP_HTTP_HOST),127.0.0.1):$(or $(MCP_HTTP_PORT),8000)/mcp
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL = help
+.PHONY: help setup run test test-minimal check coverage bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Make .venv with everything a developer needs, and the embedding model
+
+run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
+	@test -s '$(TOKEN)' || { umask 077 && mkdir -p '$(dir $(TOKEN))' && $(BIN)/python -c "$$NEW_TOKEN" >'$(TOKEN)'; }
+	@printf '%s\n' "$$HOW_TO_CONNECT"
+	@unset MCP_AUTH_TOKEN; export MCP_AUTH_TOKEN_FILE='$(TOKEN)'; exec $(BIN)/memory-bridge serve --http
+
+export NEW_TOKEN = import secrets; print(secrets.token_urlsafe(32))
+define HOW_TO_CONNECT
+The memory is at   $(URL)
+Its token is in    $(TOKEN)
+Connect Claude Code with
+
+  claude mcp add --transport http memory-bridge $(URL) --header "Authorization: Bearer $$(cat '$(TOKEN)')"
+
+endef
+export HOW_TO_CONNECT
+
+test: $(READY) ## Run the tests; they need neither Docker nor a network
+	$(BIN)/pytest
+
+test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
+	$(BIN)/pytest tests/house/test_base_install.py
+
+check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+	git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*sh$$/ { print FILENAME }' | xargs $(BIN)/shellcheck
+	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py
+
+coverage: $(READY) ## Run the tests and show which lines they miss
+	$(BIN)/pytest --cov --cov-report=term-missing
+
+bench: $(READY) ## Measure speed, and with DATA=locomo.json search quality
+	$(BIN)/python tests/bench/run.py $(if $(DATA),'$(DATA)')
+
+COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+  --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the newest versions
+	$(COMPILE) --extra server --output-file requirements/server.lock
+	$(COMPILE) --extra server --group dev --constraint requirements/server.lock \
+	  --output-file requirements/dev.lock
+
+clean: ## Remove what was built; the memory and its token stay
+	rm -rf .venv build dist bench-results .coverage* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find clients services tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || { \
+	  echo 'Python 3.11 to 3.14 is needed, and $(PYTHON) is not one: install it, or name it with PYTHON=python3.13.' >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+$(READY): requirements/dev.lock pyproject.toml services/embedder/memory_embedder/prepare.py | $(BIN)/python
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m memory_embedder.prepare
+	@touch $@
