@@ -18,11 +18,11 @@ help: ## Show this list
 setup: $(READY) ## Make .venv with everything a developer needs, and the embedding model
 
 run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
-	@test -s '$(TOKEN)' || { umask 077 && mkdir -p '$(dir $(TOKEN))' && $(BIN)/python -c "$$NEW_TOKEN" >'$(TOKEN)'; }
-	@printf '%s\n' "$$HOW_TO_CONNECT"
+	@test -s '$(TOKEN)' || { umask 077 && mkdir -p '$(dir $(TOKEN))' && \
+	  $(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(32))' >'$(TOKEN)'; }
+	$(info $(HOW_TO_CONNECT))
 	@unset MCP_AUTH_TOKEN; export MCP_AUTH_TOKEN_FILE='$(TOKEN)'; exec $(BIN)/memory-bridge serve --http
 
-export NEW_TOKEN = import secrets; print(secrets.token_urlsafe(32))
 define HOW_TO_CONNECT
 The memory is at   $(URL)
 Its token is in    $(TOKEN)
@@ -31,7 +31,6 @@ Connect Claude Code with
   claude mcp add --transport http memory-bridge $(URL) --header "Authorization: Bearer $$(cat '$(TOKEN)')"
 
 endef
-export HOW_TO_CONNECT
 
 test: $(READY) ## Run the tests; they need neither Docker nor a network
 	$(BIN)/pytest
