@@ -1,0 +1,76 @@
+"""What the raw client raises: one root, and a class for each thing a caller can do about it."""
+
+from typing import Any
+
+
+class ClientError(Exception):
+    """The root. Its text is a sentence for people."""
+
+
+class MCPError(ClientError):
+    """The server answered a request with a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class ToolFailed(ClientError):
+    """The tool ran and its result says `isError`. `result` is the whole of it."""
+
+    def __init__(self, tool: str, result: dict[str, Any]) -> None:
+        super().__init__(_text(result) or f"The tool {tool} failed and did not say why.")
+        self.tool = tool
+        self.result = result
+        self.structured: dict[str, Any] | None = result.get("structuredContent")
+
+
+class ConnectionLost(ClientError):
+    """The connection ended before the answer: whether the request was carried out is unknown."""
+
+
+class Unreachable(ConnectionLost):
+    """No connection came about, so nothing was carried out."""
+
+
+class ServerDied(ConnectionLost):
+    """The child process ended. `exit_code` is None when it only closed its output."""
+
+    def __init__(self, message: str, exit_code: int | None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class SessionLost(ConnectionLost):
+    """The server no longer knows the session; it refused the request without looking at it."""
+
+
+class TimedOut(ClientError):
+    """No answer within the time allowed: whether the request was carried out is unknown."""
+
+
+class Unauthorized(ClientError):
+    """The server refused the token, or wants one (HTTP 401)."""
+
+
+class Forbidden(ClientError):
+    """The token is good but not for this (HTTP 403)."""
+
+
+class HTTPFailure(ClientError):
+    """The server, or something before it, refused the request with this HTTP status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ProtocolError(ClientError):
+    """The peer does not speak MCP, or a version of it that this client does not know."""
+
+
+def _text(result: dict[str, Any]) -> str:
+    content: list[dict[str, Any]] = result.get("content") or []
+    return "\n".join(block["text"] for block in content if block.get("type") == "text")

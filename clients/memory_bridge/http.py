@@ -1,0 +1,158 @@
+"""MCP over streamable HTTP: a POST for each message, answered by JSON or by an event stream."""
+
+import contextlib
+from collections.abc import Generator, Mapping
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+
+from memory_bridge import messages, responses
+from memory_bridge.connections import Connection, ConnectionPool, Origin, Outgoing
+from memory_bridge.deadline import Deadline
+from memory_bridge.errors import ClientError, ConnectionLost, ProtocolError
+from memory_bridge.messages import Message
+from memory_bridge.sse import message_data
+from memory_bridge.transport import Receiver
+
+_FAREWELL_SECONDS = 1.0
+# An event stream ends right after its answer; waiting longer is not worth a connection.
+_STREAM_END_SECONDS = 0.05
+_NO_HEADERS: Mapping[str, str] = {}
+_SESSION = "Mcp-Session-Id"
+
+
+class HttpTransport:
+    """One endpoint, its bearer token, and in the handshake era the session it gave us."""
+
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        """Raises ValueError, with a sentence, for a bad URL or token."""
+        self._origin = Origin(url)
+        self._pool = ConnectionPool(self._origin)
+        self._headers = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            **_authorization(token),
+        }
+        self._session = _NO_HEADERS
+        self._receive: Receiver = lambda _message: None
+
+    def open(self, receive: Receiver) -> None:
+        self._receive = receive
+
+    def request(self, message: Message, deadline: Deadline) -> Message:
+        greeting = message["method"] == "initialize"
+        headers = _NO_HEADERS if greeting else self._headers_of(message)
+        with self._exchange(self._post(message, headers), deadline) as response:
+            answer = self._answer(message["id"], response)
+        if greeting and "result" in answer:
+            self._session = _session_headers(response, answer["result"])
+        return answer
+
+    def send(self, message: Message, deadline: Deadline) -> None:
+        with self._exchange(self._post(message, self._headers_of(message)), deadline):
+            pass
+
+    def abandon(self, request: Message, reason: str) -> None:
+        # In the modern era the connection that was closed has said it already.
+        if messages.envelope_version(request) is None:
+            params = {"requestId": request["id"], "reason": reason}
+            cancelled = messages.notification("notifications/cancelled", params)
+            with contextlib.suppress(ClientError):
+                self.send(cancelled, Deadline(_FAREWELL_SECONDS))
+
+    def close(self) -> None:
+        if _SESSION in self._session:
+            farewell = self._outgoing("DELETE", b"", self._session)
+            with (
+                contextlib.suppress(ClientError),
+                self._exchange(farewell, Deadline(_FAREWELL_SECONDS)),
+            ):
+                pass
+        self._pool.close()
+
+    def _headers_of(self, message: Message) -> Mapping[str, str]:
+        return messages.routing_headers(message) or self._session
+
+    def _post(self, message: Message, headers: Mapping[str, str]) -> Outgoing:
+        return self._outgoing("POST", messages.encode(message), headers)
+
+    def _outgoing(self, method: str, body: bytes, headers: Mapping[str, str]) -> Outgoing:
+        return Outgoing(method, self._origin.target, body, {**self._headers, **headers})
+
+    @contextlib.contextmanager
+    def _exchange(self, outgoing: Outgoing, deadline: Deadline) -> Generator[HTTPResponse]:
+        """Sends and yields the response, raising when it is a refusal; drains it afterwards."""
+        with self._wire_errors(deadline):
+            connection = self._sent(outgoing, deadline)
+        try:
+            with self._wire_errors(deadline):
+                response = connection.response()
+                if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+                    raise responses.refusal(response, has_session=_SESSION in outgoing.headers)
+                yield response
+            connection.allow(Deadline(_STREAM_END_SECONDS))
+            with contextlib.suppress(ClientError, OSError, HTTPException):
+                responses.body(response)
+        finally:
+            self._pool.give_back(connection)
+
+    def _sent(self, outgoing: Outgoing, deadline: Deadline) -> Connection:
+        idle = self._pool.take_idle()
+        if idle is not None:
+            # The server may hang up at this very moment. A request that could not be handed over
+            # whole was not carried out, so it may be sent again; after that it may not.
+            with contextlib.suppress(ConnectionError):
+                return self._send(idle, outgoing, deadline)
+        return self._send(self._pool.connect(deadline), outgoing, deadline)
+
+    def _send(self, connection: Connection, outgoing: Outgoing, deadline: Deadline) -> Connection:
+        try:
+            connection.send(outgoing, deadline)
+        except BaseException:
+            self._pool.discard(connection)
+            raise
+        return connection
+
+    def _answer(self, request_id: int, response: HTTPResponse) -> Message:
+        kind = responses.content_type(response)
+        if kind == "text/event-stream":
+            return self._streamed_answer(request_id, response)
+        if kind != "application/json":
+            raise ProtocolError(
+                f"{self._origin.name} answered with {kind or 'nothing'} (status "
+                f"{response.status}) instead of JSON: is this the address of an MCP server?"
+            )
+        return messages.parse(responses.body(response))
+
+    def _streamed_answer(self, request_id: int, response: HTTPResponse) -> Message:
+        for data in message_data(responses.chunks(response)):
+            message = messages.parse(data)
+            if not messages.is_answer(message):
+                self._receive(message)
+            elif message.get("id") in (request_id, None):
+                return message
+        raise ConnectionLost(f"{self._origin.name} ended the stream without an answer.")
+
+    @contextlib.contextmanager
+    def _wire_errors(self, deadline: Deadline) -> Generator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise deadline.expired() from error
+        except (OSError, HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            lost = f"The connection to {self._origin.name} was lost: {reason}."
+            raise ConnectionLost(lost) from error
+
+
+def _authorization(token: str | None) -> dict[str, str]:
+    if token is None:
+        return {}
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError("The token is empty or holds characters that no token has.")
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _session_headers(response: HTTPResponse, result: Message) -> dict[str, str]:
+    headers = {"MCP-Protocol-Version": str(result.get("protocolVersion"))}
+    session = response.getheader(_SESSION)
+    return {**headers, _SESSION: session} if session else headers
