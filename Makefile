@@ -16,6 +16,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Make .venv with everything a developer needs, and the embedding model
+	@echo 'Ready: $(BIN)/memory-bridge'
 
 run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
 	@test -s '$(TOKEN)' || { umask 077 && mkdir -p '$(dir $(TOKEN))' && \
