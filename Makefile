@@ -19,7 +19,7 @@ setup: $(READY) ## Make .venv with everything a developer needs, and the embeddi
 	@echo 'Ready: $(BIN)/memory-bridge'
 
 run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
-	@test -s '$(TOKEN)' || { umask 077 && mkdir -p '$(dir $(TOKEN))' && \
+	@test -s '$(TOKEN)' || { umask 077 && mkdir -p "$$(dirname '$(TOKEN)')" && \
 	  $(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(32))' >'$(TOKEN)'; }
 	$(info $(HOW_TO_CONNECT))
 	@unset MCP_AUTH_TOKEN; export MCP_AUTH_TOKEN_FILE='$(TOKEN)'; exec $(BIN)/memory-bridge serve --http
