@@ -1,0 +1,62 @@
+"""Embeds what awaits it. Knows no queue and no thread: whoever has a nudge or a timer calls it."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from memory_store.contract import Change, Store, SubjectVectors
+
+from memory_embedder.contract import Embedder, EmbedderUnavailable
+
+BATCH = 8  # short, so that a lease never runs out and others get their share
+FAILED = "The embedder failed on this text."
+
+log = logging.getLogger(__name__)
+
+
+def drain(
+    store: Store,
+    embedder: Embedder,
+    owner: str,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> int:
+    """Embeds changes, oldest first, until none is left; returns how many facts got their vectors.
+
+    A text that the embedder fails on is reported to the store and holds up no other. Raises
+    `EmbedderUnavailable` and the store's errors: what was taken is free again when its lease ends.
+    """
+    model = embedder.identity.id
+    embedded = 0
+    while not interrupted() and (changes := store.change_take(owner, model, limit=BATCH)):
+        vectors = _vectors(store, embedder, owner, changes, interrupted)
+        embedded += store.vector_put(owner, model, vectors) if vectors else 0
+    return embedded
+
+
+def _vectors(
+    store: Store,
+    embedder: Embedder,
+    owner: str,
+    changes: Sequence[Change],
+    interrupted: Callable[[], bool],
+) -> list[SubjectVectors]:
+    vectors: list[SubjectVectors] = []
+    for change in changes:
+        if interrupted():
+            break
+        try:
+            vectors.append(_embed(embedder, change))
+        except EmbedderUnavailable:
+            raise
+        except Exception:
+            log.exception("embedding change %d failed", change.sequence)
+            store.change_fail(owner, change.sequence, FAILED)
+    return vectors
+
+
+def _embed(embedder: Embedder, change: Change) -> SubjectVectors:
+    return SubjectVectors(
+        sequence=change.sequence,
+        subject=change.subject,
+        version=change.version,
+        windows=tuple(embedder.embed(embedder.windows(change.text))),
+    )

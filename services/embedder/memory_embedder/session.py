@@ -1,0 +1,72 @@
+"""A loaded model: its tokenizer and its graph. Importing this costs what the packages cost."""
+
+import importlib
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from memory_embedder import windows
+
+onnxruntime: Any = importlib.import_module("onnxruntime")  # it has no types
+
+OVERLAP_TOKENS = 40
+
+
+class Session:
+    """Callable from any thread; no lock is held while the graph runs."""
+
+    def __init__(self, graph: Path, tokenizer: Path, max_tokens: int, threads: int = 1) -> None:
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        # The file as published pads every text to 128 tokens and cuts it off there.
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._size = max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        self._graph = onnxruntime.InferenceSession(
+            str(graph), _options(threads), providers=["CPUExecutionProvider"]
+        )
+        self._inputs: set[str] = {node.name for node in self._graph.get_inputs()}
+
+    def windows(self, text: str) -> list[str]:
+        words = _words(self._tokens(text))
+        return windows.cut(text, words, self._size, OVERLAP_TOKENS)
+
+    def vector(self, text: str) -> bytes:
+        """Runs one text by itself: a quantised graph scales its numbers by all of a batch, which
+        would make a text's vector depend on its neighbours, and a batch is no faster.
+        """
+        encoding = self._tokens(text)
+        encoding.truncate(self._size)
+        ids = np.array([self._tokenizer.post_process(encoding).ids], dtype=np.int64)
+        pooled = self._states(ids).mean(axis=0)
+        return (pooled / np.linalg.norm(pooled)).astype("<f4").tobytes()
+
+    def _tokens(self, text: str) -> Encoding:
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        feeds = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        outputs = self._graph.run(None, {name: feeds[name] for name in self._inputs})
+        return np.asarray(outputs[0], dtype=np.float32)[0]
+
+
+def _options(threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.enable_cpu_mem_arena = False  # the arena keeps its peak for as long as the process
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    return options
+
+
+def _words(encoding: Encoding) -> list[windows.Word]:
+    tokens = zip(encoding.word_ids, encoding.offsets, strict=True)
+    groups = (list(group) for _, group in groupby(tokens, key=itemgetter(0)))
+    return [windows.Word(start=group[0][1][0], tokens=len(group)) for group in groups]

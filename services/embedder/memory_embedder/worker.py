@@ -1,0 +1,100 @@
+"""The embedder of a process that has everything in it: a thread that drains when nudged."""
+
+import logging
+import threading
+
+from memory_store.contract import ModelIdentity, Store, StoreError
+
+from memory_embedder.contract import Embedder, EmbedderUnavailable
+from memory_embedder.drain import drain
+
+LONGEST_PAUSE = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class DrainThread:
+    """Drains on a nudge and every `interval` seconds, since other processes write and die too.
+
+    Nothing is loaded before there is work, unless `preload`. Nothing ends the thread but `stop`:
+    after an error it pauses for `pause` seconds, doubled each time up to a minute.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        owner: str,
+        interval: float = 5.0,
+        pause: float = 1.0,
+        *,
+        preload: bool = False,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._owner = owner
+        self._interval = interval
+        self._pause = pause
+        self._preload = preload
+        self._in_use: ModelIdentity | None = None
+        self._failures = 0
+        self._last_failure = ""
+        self._nudged = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="embedder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def nudge(self) -> None:
+        """Says that there may be work. Never blocks."""
+        self._nudged.set()
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """Ends the thread after the text it is at; returns whether it ended within `timeout`."""
+        self._stopped.set()
+        self._nudged.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._nudged.clear()
+            if self._round():
+                self._failures = 0
+                self._nudged.wait(self._interval)
+            else:
+                self._failures += 1
+                # A nudge does not cut this short: under load it would undo the pause.
+                self._stopped.wait(min(LONGEST_PAUSE, self._pause * 2.0 ** (self._failures - 1)))
+
+    def _round(self) -> bool:
+        try:
+            self._announce()
+            self._load()
+            drain(self._store, self._embedder, self._owner, self._stopped.is_set)
+        except (EmbedderUnavailable, StoreError) as error:
+            self._report(str(error))
+            return False
+        except Exception:
+            log.exception("the embedder's thread failed and will try again")
+            return False
+        return True
+
+    def _announce(self) -> None:
+        identity = self._embedder.identity
+        if identity != self._in_use:
+            pending = self._store.model_use(identity)
+            self._in_use = identity
+            log.info("embedding with %s, %d facts pending", identity.id, pending)
+
+    def _load(self) -> None:
+        if self._preload:
+            self._embedder.embed([""])
+            self._preload = False
+
+    def _report(self, failure: str) -> None:
+        level = logging.DEBUG if failure == self._last_failure else logging.WARNING
+        log.log(level, "%s", failure)
+        self._last_failure = failure
