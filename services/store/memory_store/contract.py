@@ -37,10 +37,17 @@ READ_KINDS: tuple[EventKind, ...] = ("get", "list", "search")
 
 
 class Word(BaseModel):
-    """A value of the contract: immutable, closed to unknown fields, bytes as base64 in JSON."""
+    """A value of the contract: immutable, closed to unknown fields, bytes as base64 in JSON.
+
+    NaN and infinity stay what they are in JSON: as null they would pass for an omitted number.
+    """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
+        frozen=True,
+        extra="forbid",
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        ser_json_inf_nan="constants",
     )
 
 
@@ -59,7 +66,10 @@ class Caller(Word):
 
 
 class Fact(Word):
-    """What a namespace holds under a key, in one version. `index`: can it be found by meaning?"""
+    """What a namespace holds under a key, in one version.
+
+    `index` says whether it can be found by meaning yet; None for a version that is not the newest.
+    """
 
     namespace: str
     key: str
@@ -73,7 +83,7 @@ class Fact(Word):
     source_client: str
     principal: str
     self_reported: bool = True
-    index: IndexState = "pending"
+    index: IndexState | None = None
 
 
 class FactWrite(Word):
@@ -331,9 +341,9 @@ class Store(Protocol):
         """Stores a value as the key's next version and returns the fact.
 
         Versions count 1, 2, 3 … for each key and go on counting after a deletion.
-        A repeated `idempotency_key` of the same principal within 24 hours returns the first
-        answer without writing. Raises `Conflict` (and leaves a `conflict` event) when the
-        condition does not hold, `IdempotencyMismatch` when the key came with another write.
+        A repeated `idempotency_key` of the same principal and client within 24 hours gives the
+        first answer again without writing. Raises `Conflict` (and leaves a `conflict` event) when
+        the condition does not hold, `IdempotencyMismatch` when the key came with another write.
         """
         ...
 
@@ -422,7 +432,17 @@ class Store(Protocol):
         ...
 
     def change_fail(self, owner: str, sequence: int, reason: str) -> None:
-        """Ends a lease without a vector. After 5 tries the change is set aside with the reason."""
+        """Ends a lease without a vector. After 5 tries the change is set aside with the reason.
+
+        A lease that ran out counts as a try too: the text may be what ends its workers.
+        """
+        ...
+
+    def change_release(self, owner: str) -> int:
+        """Ends all leases of `owner` as if they had never been, and returns how many.
+
+        For a worker that stops, or whose model cannot be had: it is no fault of the texts.
+        """
         ...
 
     def vector_put(self, owner: str, model: str, vectors: Sequence[SubjectVectors]) -> int:

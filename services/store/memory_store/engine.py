@@ -1,0 +1,127 @@
+"""What a database must offer: transactions over shared SQL, and the few things that differ."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+Row = Mapping[str, Any]
+Result = TypeVar("Result")
+
+
+class Session(Protocol):
+    """One transaction. SQL takes `:name` parameters and is the same for every database."""
+
+    def all(self, sql: str, /, **parameters: object) -> list[Row]: ...
+
+    def one(self, sql: str, /, **parameters: object) -> Row | None: ...
+
+    def run(self, sql: str, /, **parameters: object) -> int:
+        """Returns how many rows were changed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A condition on the rows of `fact f`, applied before anything is ranked or paged."""
+
+    sql: str
+    parameters: dict[str, object] = field(default_factory=dict[str, object])
+    narrow: bool = False
+    """Whether it asks for more than a whole namespace."""
+
+
+class TextIndex(Protocol):
+    """The lexical index. It stores the words that it is given and knows nothing of language."""
+
+    def put(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None: ...
+
+    def remove(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None:
+        """`words` are those that `put` was given."""
+        ...
+
+    def commonness(self, session: Session, words: Sequence[str]) -> tuple[int, dict[str, float]]:
+        """Returns how many facts there are and the share of them that hold each word, 0..1.
+
+        May lag behind the newest writes by a few per cent.
+        """
+        ...
+
+    def rank(
+        self, session: Session, namespace: str, words: Sequence[str], where: Filter, limit: int
+    ) -> list[tuple[int, float]]:
+        """Returns (fact, bm25 > 0), best first, of the facts with any of the words.
+
+        A word that ends in `*` stands for every word that begins with what precedes it.
+        """
+        ...
+
+
+class VectorRanking(Protocol):
+    """Nearest facts by cosine, exact, among the vectors of one model."""
+
+    def rank(
+        self,
+        session: Session,
+        namespace: str,
+        model: str,
+        query: bytes,
+        where: Filter,
+        limit: int,
+    ) -> list[tuple[int, float]]:
+        """Returns (fact, cosine), best first; a fact counts by its best vector."""
+        ...
+
+    def score(
+        self, session: Session, model: str, query: bytes, facts: Collection[int]
+    ) -> dict[int, float]:
+        """Returns the exact cosines of these facts, without those that have no vector."""
+        ...
+
+    def log_is_long(self, session: Session, most: int) -> bool:
+        """Says whether what an index follows has twice `most` entries, of which half can go."""
+        ...
+
+    def cut_log(self, session: Session, most: int) -> None: ...
+
+
+class Engine(Protocol):
+    """One database. Every method may be called from any thread."""
+
+    name: str
+
+    @property
+    def text(self) -> TextIndex: ...
+
+    @property
+    def vectors(self) -> VectorRanking: ...
+
+    def read(self) -> AbstractContextManager[Session]:
+        """A consistent view of what was committed before it began. Never waits for a writer."""
+        ...
+
+    def write(self, job: Callable[[Session], Result]) -> Result:
+        """Runs `job` alone in the database and returns its result once that is durable.
+
+        What the job raises is raised here, and nothing that it did is kept. Raises `Busy`.
+        """
+        ...
+
+    def write_each(self, jobs: Sequence[Callable[[Session], Result]]) -> list[Result | Exception]:
+        """As `write` for each job on its own, but made durable together where that is cheaper.
+
+        Returns each job's result or what it raised, in order; the jobs run in order too.
+        """
+        ...
+
+    def lock_hold(self, seconds: float) -> float: ...
+
+    def size(self) -> int:
+        """Returns the bytes that the database takes on disk."""
+        ...
+
+    def schema_version(self) -> int: ...
+
+    def close(self) -> None:
+        """Finishes the writes that were accepted, then closes."""
+        ...

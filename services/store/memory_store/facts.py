@@ -1,0 +1,386 @@
+"""Facts: writing them under conditions, reading them as they are and as they were."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import changes, events
+from .contract import Caller, Conflict, EventKind, Fact, FactPage, FactWrite, NotFound, iso
+from .cursors import Cursor
+from .engine import Engine, Row, Session
+from .events import Entry
+from .rows import FACT, PRESENT, fact_from, matching, to_json
+from .words import index_words
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A write in progress: its transaction, the lexical index, who writes and when."""
+
+    session: Session
+    engine: Engine
+    caller: Caller
+    now: int
+
+
+@dataclass(frozen=True)
+class _Content:
+    value: str
+    tags: tuple[str, ...]
+    metadata: str
+    expires_at: int | None
+
+
+def present(session: Session, namespace: str, key: str) -> Row | None:
+    """Returns what the key holds, expired or not."""
+    return session.one(
+        f"{PRESENT} WHERE f.namespace = :namespace AND f.key = :key", namespace=namespace, key=key
+    )
+
+
+def is_expired(row: Row, now: int) -> bool:
+    return row["expires_at"] is not None and row["expires_at"] <= now
+
+
+def get(session: Session, namespace: str, key: str, now: int) -> Fact | None:
+    row = present(session, namespace, key)
+    return None if row is None or is_expired(row, now) else fact_from(row)
+
+
+def get_version(session: Session, namespace: str, key: str, version: int) -> Fact | None:
+    row = _version(session, namespace, key, version)
+    return None if row is None else fact_from(row, present=False)
+
+
+def get_at(session: Session, namespace: str, key: str, at: int) -> Fact | None:
+    """Returns what the key held at a time: the newest version of then, unless it had gone."""
+    row = session.one(
+        f"SELECT NULL AS id, {FACT}, NULL AS failed, v.removed_at FROM fact_version v"
+        " WHERE v.namespace = :namespace AND v.key = :key AND v.written_at <= :at"
+        " ORDER BY v.version DESC LIMIT 1",
+        namespace=namespace,
+        key=key,
+        at=at,
+    )
+    if row is None or is_expired(row, at):
+        return None
+    if row["removed_at"] is not None and row["removed_at"] <= at:
+        return None
+    return fact_from(row, present=False)
+
+
+def page(
+    session: Session,
+    namespace: str,
+    prefix: str,
+    tags: tuple[str, ...],
+    limit: int,
+    cursor: str | None,
+    now: int,
+) -> FactPage:
+    place = Cursor("fact_list", namespace, prefix, tags)
+    where = matching(namespace, prefix, tags, now)
+    conditions, parameters = where.sql, dict(where.parameters)
+    if cursor is not None:
+        conditions += " AND f.key > :after"
+        parameters["after"] = place.read(cursor, str)
+    rows = session.all(
+        f"{PRESENT} WHERE {conditions} ORDER BY f.key LIMIT :limit",
+        **parameters,
+        limit=limit + 1,
+    )
+    facts = tuple(fact_from(row) for row in rows[:limit])
+    return FactPage(
+        facts=facts, next_cursor=place.write(facts[-1].key) if len(rows) > limit else None
+    )
+
+
+def put(writing: Writing, write: FactWrite) -> Fact | Conflict:
+    """Stores the write as the key's next version, or records why not and returns the conflict."""
+    current = _living(writing, write.namespace, write.key)
+    if refusal := _refusal(write, current):
+        return _conflict(writing, write, current, refusal)
+    expires_at = (
+        None if write.ttl_seconds is None else writing.now + max(1, round(write.ttl_seconds * 1000))
+    )
+    tags = write.tags
+    content = _Content(
+        value=write.value,
+        tags=_tags_of(current) if tags is None else tuple(dict.fromkeys(tags)),
+        metadata=_metadata_of(current) if write.metadata is None else to_json(write.metadata),
+        expires_at=expires_at,
+    )
+    return _store(writing, write.namespace, write.key, current, content, "set", {})
+
+
+def remove(
+    writing: Writing, namespace: str, key: str, expected_version: int | None
+) -> Fact | Conflict:
+    current = _living(writing, namespace, key)
+    if current is None:
+        raise NotFound(f"there is no fact under {key!r} in namespace {namespace!r}", argument="key")
+    if expected_version is not None and current["version"] != expected_version:
+        write = FactWrite(namespace=namespace, key=key, value="", expected_version=expected_version)
+        return _conflict(writing, write, current, _version_refusal(write, current), of="delete")
+    fact = fact_from(current)
+    _take_away(writing, current, "delete", writing.now)
+    return fact
+
+
+def restore(writing: Writing, namespace: str, key: str, version: int) -> Fact:
+    old = _version(writing.session, namespace, key, version)
+    if old is None:
+        raise NotFound(
+            f"{key!r} in namespace {namespace!r} has no version {version}", argument="version"
+        )
+    current = _living(writing, namespace, key)
+    content = _Content(
+        value=old["value"], tags=_tags_of(old), metadata=old["metadata"], expires_at=None
+    )
+    return _store(
+        writing, namespace, key, current, content, "restore", {"restored_version": version}
+    )
+
+
+def expire(writing: Writing, limit: int) -> int:
+    """Removes up to `limit` expired facts, each with its event; returns how many."""
+    rows = writing.session.all(
+        f"{PRESENT} WHERE f.expires_at <= :now ORDER BY f.expires_at LIMIT :limit",
+        now=writing.now,
+        limit=limit,
+    )
+    for row in rows:
+        _take_away(writing, row, "expire", row["expires_at"])
+    return len(rows)
+
+
+def any_expired(session: Session, now: int) -> bool:
+    return (
+        session.one("SELECT 1 AS yes FROM fact WHERE expires_at <= :now LIMIT 1", now=now)
+        is not None
+    )
+
+
+def _version(session: Session, namespace: str, key: str, version: int) -> Row | None:
+    return session.one(
+        f"SELECT NULL AS id, {FACT}, NULL AS failed FROM fact_version v"
+        " WHERE v.namespace = :namespace AND v.key = :key AND v.version = :version",
+        namespace=namespace,
+        key=key,
+        version=version,
+    )
+
+
+def _living(writing: Writing, namespace: str, key: str) -> Row | None:
+    """Returns what the key holds; an expired fact that is still there is removed first."""
+    row = present(writing.session, namespace, key)
+    if row is not None and is_expired(row, writing.now):
+        _take_away(writing, row, "expire", row["expires_at"])
+        return None
+    return row
+
+
+def _tags_of(row: Row | None) -> tuple[str, ...]:
+    return () if row is None else fact_from(row).tags
+
+
+def _metadata_of(row: Row | None) -> str:
+    return "{}" if row is None else str(row["metadata"])
+
+
+def _refusal(write: FactWrite, current: Row | None) -> str | None:
+    """Returns why the write's condition does not hold, None if it does."""
+    if write.require_absent or write.expected_version == 0:
+        return None if current is None else f"{write.key!r} exists already"
+    if write.expected_version is not None:
+        return _version_refusal(write, current)
+    if write.expected_value is not None:
+        if current is None:
+            return f"{write.key!r} is absent; a value was expected"
+        if current["value"] != write.expected_value:
+            return f"{write.key!r} has another value than the expected one"
+    return None
+
+
+def _version_refusal(write: FactWrite, current: Row | None) -> str | None:
+    if current is None:
+        return f"{write.key!r} is absent; version {write.expected_version} was expected"
+    if current["version"] == write.expected_version:
+        return None
+    return f"{write.key!r} has version {current['version']}, not {write.expected_version}"
+
+
+def _conflict(
+    writing: Writing, write: FactWrite, current: Row | None, refusal: str | None, of: str = "set"
+) -> Conflict:
+    winner = None if current is None else fact_from(current)
+    version = None if winner is None else winner.version
+    events.append(
+        writing.session,
+        Entry(
+            at=writing.now,
+            namespace=write.namespace,
+            kind="conflict",
+            caller=writing.caller,
+            key=write.key,
+            version=version,
+            version_before=version,
+            body=write.value if of == "set" else None,
+            detail={"refused": of, **_condition(write)},
+        ),
+    )
+    by = (
+        ""
+        if winner is None
+        else f" (written by {winner.source_client} at {iso(winner.updated_at)})"
+    )
+    return Conflict(f"{refusal}{by}; nothing was written", argument="key", current=winner)
+
+
+def _condition(write: FactWrite) -> dict[str, object]:
+    return write.model_dump(
+        include={"expected_value", "expected_version", "require_absent"},
+        exclude_defaults=True,
+    )
+
+
+def _store(
+    writing: Writing,
+    namespace: str,
+    key: str,
+    current: Row | None,
+    content: _Content,
+    kind: EventKind,
+    detail: dict[str, object],
+) -> Fact:
+    session = writing.session
+    version = _last_version(session, namespace, key) + 1
+    # A clock that stepped back must not let an older version look like the newer one.
+    at = writing.now if current is None else max(writing.now, current["written_at"])
+    session.run(
+        "INSERT INTO fact_version (namespace, key, version, value, tags, metadata, expires_at,"
+        " created_at, written_at, source_client, principal, self_reported)"
+        " VALUES (:namespace, :key, :version, :value, :tags, :metadata, :expires_at,"
+        " :created_at, :written_at, :source_client, :principal, :self_reported)",
+        namespace=namespace,
+        key=key,
+        version=version,
+        value=content.value,
+        tags=to_json(content.tags),
+        metadata=content.metadata,
+        expires_at=content.expires_at,
+        created_at=at if current is None else current["created_at"],
+        written_at=at,
+        source_client=writing.caller.source_client,
+        principal=writing.caller.principal,
+        self_reported=int(writing.caller.self_reported),
+    )
+    _point(writing, namespace, key, current, content, version)
+    events.append(
+        session,
+        Entry(
+            at=at,
+            namespace=namespace,
+            kind=kind,
+            caller=writing.caller,
+            key=key,
+            version=version,
+            version_before=None if current is None else current["version"],
+            version_after=version,
+            detail=detail,
+        ),
+    )
+    row = present(session, namespace, key)
+    if row is None:
+        raise AssertionError("a fact that was just written is there")
+    return fact_from(row)
+
+
+def _point(
+    writing: Writing,
+    namespace: str,
+    key: str,
+    current: Row | None,
+    content: _Content,
+    version: int,
+) -> None:
+    """Makes the version the present one, in the table of facts and in what is derived from it."""
+    session = writing.session
+    row = session.one(
+        "INSERT INTO fact (namespace, key, version, expires_at)"
+        " VALUES (:namespace, :key, :version, :expires_at)"
+        " ON CONFLICT (namespace, key) DO UPDATE SET version = excluded.version,"
+        " expires_at = excluded.expires_at RETURNING id",
+        namespace=namespace,
+        key=key,
+        version=version,
+        expires_at=content.expires_at,
+    )
+    fact = int(row["id"]) if row else 0
+    words = index_words(key, content.value, *content.tags)
+    if current is not None:
+        _unindex(writing, current)
+        changes.forget(session, fact)
+    writing.engine.text.put(session, fact, namespace, words)
+    for tag in content.tags:
+        session.run("INSERT INTO fact_tag (tag, fact_id) VALUES (:tag, :fact)", tag=tag, fact=fact)
+    changes.enqueue(session, fact, version)
+
+
+def _unindex(writing: Writing, current: Row) -> None:
+    tags = _tags_of(current)
+    writing.engine.text.remove(
+        writing.session,
+        current["id"],
+        current["namespace"],
+        index_words(current["key"], current["value"], *tags),
+    )
+    writing.session.run("DELETE FROM fact_tag WHERE fact_id = :fact", fact=current["id"])
+
+
+def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None:
+    session = writing.session
+    _unindex(writing, current)
+    changes.forget(session, current["id"])
+    session.run(
+        "UPDATE fact_version SET removed_at = :at WHERE namespace = :namespace AND key = :key"
+        " AND version = :version",
+        at=max(at, current["written_at"]),
+        namespace=current["namespace"],
+        key=current["key"],
+        version=current["version"],
+    )
+    session.run("DELETE FROM fact WHERE id = :fact", fact=current["id"])
+    events.append(
+        session,
+        Entry(
+            at=writing.now,
+            namespace=current["namespace"],
+            kind=kind,
+            caller=writing.caller,
+            key=current["key"],
+            version=current["version"],
+            version_before=current["version"],
+        ),
+    )
+
+
+def _last_version(session: Session, namespace: str, key: str) -> int:
+    row = session.one(
+        "SELECT coalesce(max(version), 0) AS version FROM fact_version"
+        " WHERE namespace = :namespace AND key = :key",
+        namespace=namespace,
+        key=key,
+    )
+    return int(row["version"]) if row else 0
+
+
+def namespaces(session: Session, now: int) -> list[Row]:
+    return session.all(
+        "SELECT namespace AS name, count(*) AS facts FROM fact"
+        " WHERE expires_at IS NULL OR expires_at > :now GROUP BY namespace ORDER BY namespace",
+        now=now,
+    )
+
+
+def many(session: Session, namespace: str, keys: Sequence[str], now: int) -> list[Fact | None]:
+    return [get(session, namespace, key, now) for key in keys]

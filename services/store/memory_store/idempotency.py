@@ -1,0 +1,71 @@
+"""A retried write is applied once and answered the same."""
+
+import hashlib
+from collections.abc import Callable
+
+from .contract import FactOutcome, IdempotencyMismatch, Word
+from .engine import Session
+from .facts import Writing
+
+KEPT_MS = 24 * 3600 * 1000
+
+
+def once(
+    writing: Writing, key: str | None, request: Word, apply: Callable[[], FactOutcome]
+) -> FactOutcome:
+    """Returns the first answer to this key if there was one, else applies and remembers.
+
+    Raises `IdempotencyMismatch` when the key came with another request before.
+    """
+    if key is None:
+        return apply()
+    digest = hashlib.sha256(
+        f"{type(request).__name__} {request.model_dump_json()}".encode()
+    ).hexdigest()
+    if known := _recall(writing, key, digest):
+        return known
+    outcome = apply()
+    writing.session.run(
+        "INSERT INTO idempotency (principal, source_client, key, digest, answer, at)"
+        " VALUES (:principal, :client, :key, :digest, :answer, :now)"
+        " ON CONFLICT (principal, source_client, key) DO UPDATE SET"
+        " digest = excluded.digest, answer = excluded.answer, at = excluded.at",
+        principal=writing.caller.principal,
+        client=writing.caller.source_client,
+        key=key,
+        digest=digest,
+        answer=outcome.model_dump_json(),
+        now=writing.now,
+    )
+    return outcome
+
+
+def _recall(writing: Writing, key: str, digest: str) -> FactOutcome | None:
+    row = writing.session.one(
+        "SELECT digest, answer FROM idempotency WHERE principal = :principal"
+        " AND source_client = :client AND key = :key AND at > :since",
+        principal=writing.caller.principal,
+        client=writing.caller.source_client,
+        key=key,
+        since=writing.now - KEPT_MS,
+    )
+    if row is None:
+        return None
+    if row["digest"] != digest:
+        raise IdempotencyMismatch(
+            f"idempotency_key {key!r} was used for another write within the last 24 hours; "
+            "repeat that write exactly or choose another key",
+            argument="idempotency_key",
+        )
+    return FactOutcome.model_validate_json(row["answer"])
+
+
+def any_old(session: Session, now: int) -> bool:
+    row = session.one(
+        "SELECT 1 AS yes FROM idempotency WHERE at <= :since LIMIT 1", since=now - KEPT_MS
+    )
+    return row is not None
+
+
+def forget_old(session: Session, now: int) -> int:
+    return session.run("DELETE FROM idempotency WHERE at <= :since", since=now - KEPT_MS)

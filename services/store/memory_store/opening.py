@@ -1,0 +1,20 @@
+"""Opens the store that the settings name."""
+
+from .limits import Limits
+from .settings import StoreSettings
+from .sqlite import SqliteEngine
+from .store import SqlStore
+
+
+def open_store(settings: StoreSettings) -> SqlStore:
+    """Creates or upgrades the database if need be. Close what it returns.
+
+    Raises `NotOurs` for a file that is something else, `SchemaTooNew` for one that a newer
+    version wrote, and `StoreError` for one that cannot be opened.
+    """
+    engine = SqliteEngine(settings.database_path, settings.sqlite_busy_timeout)
+    return SqlStore(
+        engine,
+        allowed=Limits(key=settings.max_key_len, value=settings.max_value_len),
+        log_reads=settings.log_reads,
+    )

@@ -1,0 +1,89 @@
+"""The lexical index on FTS5, used as posting lists: the words come ready-made from words.py."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .engine import Filter, Session
+
+
+def namespace_word(namespace: str) -> str:
+    """A word for the namespace, so that the index itself leaves the others out."""
+    return "n" + hashlib.blake2b(namespace.encode(), digest_size=8).hexdigest()
+
+
+def match_expression(namespace: str, words: Sequence[str]) -> str:
+    terms = " OR ".join(f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"' for word in words)
+    return f"ns : {namespace_word(namespace)} AND words : ({terms})"
+
+
+@dataclass
+class _Count:
+    """How many facts held a word when the store had seen this many events."""
+
+    documents: int
+    events: int
+
+
+class SqliteText:
+    def __init__(self) -> None:
+        self._facts = _Count(0, -1)
+        self._holding: dict[str, _Count] = {}
+
+    def put(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None:
+        session.run(
+            "INSERT INTO fact_words (rowid, ns, words) VALUES (:fact, :ns, :words)",
+            fact=fact,
+            ns=namespace_word(namespace),
+            words=" ".join(words),
+        )
+
+    def remove(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None:
+        session.run(
+            "INSERT INTO fact_words (fact_words, rowid, ns, words)"
+            " VALUES ('delete', :fact, :ns, :words)",
+            fact=fact,
+            ns=namespace_word(namespace),
+            words=" ".join(words),
+        )
+
+    def commonness(self, session: Session, words: Sequence[str]) -> tuple[int, dict[str, float]]:
+        newest = session.one("SELECT coalesce(max(id), 0) AS id FROM event")
+        events = int(newest["id"]) if newest else 0
+        facts = self._count_facts(session, events)
+        return facts, {
+            word: self._count(session, word, events, facts) / max(facts, 1) for word in words
+        }
+
+    def _count_facts(self, session: Session, events: int) -> int:
+        if self._stale(self._facts, events):
+            row = session.one("SELECT count(*) AS n FROM fact")
+            self._facts = _Count(int(row["n"]) if row else 0, events)
+            self._holding.clear()
+        return self._facts.documents
+
+    def _stale(self, count: _Count, events: int) -> bool:
+        # Counting a common word costs milliseconds in a large store, and its share moves slowly.
+        return count.events < 0 or events - count.events > count.documents // 20
+
+    def _count(self, session: Session, word: str, events: int, facts: int) -> int:
+        known = self._holding.get(word)
+        if known is None:
+            row = session.one("SELECT doc FROM fact_vocabulary WHERE term = :word", word=word)
+            known = _Count(int(row["doc"]) if row else 0, events)
+            self._holding[word] = known
+        return min(known.documents, facts)
+
+    def rank(
+        self, session: Session, namespace: str, words: Sequence[str], where: Filter, limit: int
+    ) -> list[tuple[int, float]]:
+        rows = session.all(
+            "SELECT f.id, -bm25(fact_words, 0.0, 1.0) AS score FROM fact_words"
+            " JOIN fact f ON f.id = fact_words.rowid"
+            f" WHERE fact_words MATCH :match AND {where.sql}"
+            " ORDER BY score DESC, f.id LIMIT :limit",
+            match=match_expression(namespace, words),
+            limit=limit,
+            **where.parameters,
+        )
+        return [(row["id"], row["score"]) for row in rows]
