@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/.ready
+PREPARE = $(addprefix services/embedder/memory_embedder/,prepare.py sources.py models.py)
 TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 URL = http://$(or $(MCP_HTTP_HOST),127.0.0.1):$(or $(MCP_HTTP_PORT),8000)/mcp
 
@@ -70,7 +71,7 @@ $(BIN)/python:
 	  echo 'Python 3.11 to 3.14 is needed, and $(PYTHON) is not one: install it, or name it with PYTHON=python3.13.' >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
-$(READY): requirements/dev.lock pyproject.toml services/embedder/memory_embedder/prepare.py | $(BIN)/python
+$(READY): requirements/dev.lock pyproject.toml $(PREPARE) | $(BIN)/python
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m memory_embedder.prepare

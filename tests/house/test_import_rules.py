@@ -23,7 +23,8 @@ EMBEDDER_WORDS = "The embedder's contract knows the store's words and no technol
 STORE = "The store knows none of the others"
 EMBEDDER = "The embedder knows the store by its contract and its client"
 GATEWAY = "The gateway knows the store and the embedder by their contracts and clients"
-ENGINES = "Only the wiring chooses a database"
+ENGINES = "Only the opening of a store chooses a database"
+OPENING = "Only what wires opens a store"
 WIRING = "Nothing imports what wires"
 
 VIOLATIONS = [
@@ -37,7 +38,8 @@ VIOLATIONS = [
     ("memory_gateway.api", "memory_store.store", GATEWAY),
     ("memory_gateway.tools.facts", "memory_embedder.drain", GATEWAY),
     ("memory_store.facts", "memory_store.sqlite", ENGINES),
-    ("memory_store.search", "memory_store.sqlite", ENGINES),
+    ("memory_store.search", "memory_store.sqlite_text", ENGINES),
+    ("memory_store.store", "memory_store.opening", OPENING),
     ("memory_gateway.app", "memory_gateway.main", WIRING),
     ("memory_gateway.app", "memory_gateway.embedded", WIRING),
     ("memory_store.server", "memory_store.main", WIRING),

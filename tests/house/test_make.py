@@ -14,7 +14,12 @@ ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 WORKFLOW = (ROOT / ".github/workflows/ci.yaml").read_text(encoding="utf-8")
 TARGETS = re.search(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)[1].split()
-PREPARE = Path("services/embedder/memory_embedder/prepare.py")
+SETUP_NEEDS = [
+    "Makefile",
+    "pyproject.toml",
+    "requirements/dev.lock",
+    *(f"services/embedder/memory_embedder/{name}.py" for name in ("prepare", "sources", "models")),
+]
 
 
 def make(*arguments, cwd=ROOT, **environ):
@@ -35,7 +40,7 @@ def make(*arguments, cwd=ROOT, **environ):
 def clone(tmp_path):
     """A clone, in a folder with a space in its name, that has the files of the setup's rule."""
     folder = tmp_path / "a clone"
-    for path in (Path("Makefile"), Path("pyproject.toml"), Path("requirements/dev.lock"), PREPARE):
+    for path in SETUP_NEEDS:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)
     return folder
