@@ -13,11 +13,11 @@ SECRET = "a secret of the tests"
 START_SECONDS = 10
 
 
-def serve_in_thread(store: Store) -> tuple[str, str, Callable[[], None]]:
+def serve_in_thread(store: Store, port: int = 0) -> tuple[str, str, Callable[[], None]]:
     """Returns the address, the secret, and what ends the serving."""
     config = uvicorn.Config(
         build_app(store, SECRET),
-        port=0,
+        port=port,
         log_level="warning",
         access_log=False,
         timeout_keep_alive=SERVER_IDLE_SECONDS,
@@ -25,13 +25,13 @@ def serve_in_thread(store: Store) -> tuple[str, str, Callable[[], None]]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    port = _port(server)
+    url = f"http://127.0.0.1:{_port(server)}"
 
     def stop() -> None:
         server.should_exit = True
         thread.join(START_SECONDS)
 
-    return f"http://127.0.0.1:{port}", SECRET, stop
+    return url, SECRET, stop
 
 
 def _port(server: uvicorn.Server) -> int:

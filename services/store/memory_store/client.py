@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from .contract import Internal, Problem, Store, Unavailable, Word, error_from
 from .limits import MAX_HOLD_SECONDS
-from .wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation
+from .wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation, authorization
 
 MAX_CONNECTIONS = 64
 CONNECT_SECONDS = 2.0
@@ -29,7 +29,7 @@ class HttpStore(Store):
         self._timeout = timeout
         self._http = httpx2.Client(
             base_url=url,
-            headers=[(b"Authorization", f"Bearer {secret}".encode())],
+            headers=[(b"Authorization", authorization(secret))],
             limits=httpx2.Limits(
                 max_connections=MAX_CONNECTIONS,
                 max_keepalive_connections=MAX_CONNECTIONS,

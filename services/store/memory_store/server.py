@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .contract import ERRORS, Internal, Invalid, Problem, Store, StoreError
-from .wire import OPERATIONS, Operation
+from .wire import OPERATIONS, Operation, authorization
 
 # A hundred writes, value and expected value of 16,384 characters each, every one escaped in six
 # bytes, come to 20 MB.
@@ -41,12 +41,10 @@ _STATUSES = {error.status for error in (*ERRORS.values(), TooLarge, Unauthorized
 
 
 def build_app(store: Store, secret: str) -> FastAPI:
-    """Returns the application that serves `store` to whoever knows `secret`, which has text."""
-    if not secret:
-        raise ValueError("A store is served only behind a secret; give one.")
+    """Returns the application that serves `store` to whoever knows `secret`."""
     app = FastAPI(title="Memory Bridge store", docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False
-    app.add_middleware(Door, secret=secret)
+    app.add_middleware(Door, expected=authorization(secret))
     app.add_exception_handler(HTTPException, _unknown)
     app.add_api_route(HEALTH_PATH, _health, operation_id="health")
     for operation in OPERATIONS.values():
@@ -57,9 +55,9 @@ def build_app(store: Store, secret: str) -> FastAPI:
 class Door:
     """Refuses whoever does not bring the secret, before the body is read."""
 
-    def __init__(self, app: ASGIApp, secret: str) -> None:
+    def __init__(self, app: ASGIApp, expected: bytes) -> None:
         self._app = app
-        self._expected = f"Bearer {secret}".encode()
+        self._expected = expected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._admits(scope):

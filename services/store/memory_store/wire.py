@@ -21,6 +21,13 @@ CLIENT_IDLE_SECONDS = 15
 SERVER_IDLE_SECONDS = 60
 
 
+def authorization(secret: str) -> bytes:
+    """Returns the `Authorization` header of who knows the secret; ValueError if it is none."""
+    if not secret or secret != secret.strip() or not secret.isprintable():
+        raise ValueError("A store's secret is printable text without spaces around it.")
+    return f"Bearer {secret}".encode()
+
+
 @dataclass(frozen=True)
 class Operation:
     """One method of the contract as it travels. Arguments that are not allowed raise `Invalid`."""
