@@ -1,0 +1,43 @@
+"""The extras are honest: what a package imports, its extra asks for."""
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+DISTRIBUTIONS = packages_distributions()
+
+
+def imported(folder):
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                yield node.module
+
+
+def third_party(folder):
+    """The distributions that a folder's modules import from; pydantic is one with its core."""
+    names = {name.split(".")[0] for name in imported(folder)} - sys.stdlib_module_names
+    ours = {name for name in names if name.startswith("memory_")}
+    found = {canonicalize_name(DISTRIBUTIONS[name][0]) for name in names - ours}
+    return {"pydantic" if name == "pydantic-core" else name for name in found}
+
+
+@pytest.mark.parametrize("service", ["store", "embedder", "gateway"])
+def test_a_service_asks_for_all_that_it_imports(service):
+    asked = {canonicalize_name(Requirement(line).name) for line in EXTRAS[service]}
+    assert third_party(ROOT / "services" / service) - asked == set()
+
+
+def test_the_command_asks_for_nothing():
+    assert PYPROJECT["project"]["dependencies"] == []
