@@ -40,6 +40,8 @@ class TextIndex(Protocol):
         """`words` are those that `put` was given."""
         ...
 
+    def clear(self, session: Session) -> None: ...
+
     def commonness(self, session: Session, words: Sequence[str]) -> tuple[int, dict[str, float]]:
         """Returns how many facts there are and the share of them that hold each word, 0..1.
 

@@ -1,6 +1,7 @@
 """Opens the store that the settings name."""
 
 from .limits import Limits
+from .reindex import ensure_words
 from .settings import StoreSettings
 from .sqlite import SqliteEngine
 from .store import SqlStore
@@ -13,6 +14,7 @@ def open_store(settings: StoreSettings) -> SqlStore:
     version wrote, and `StoreError` for one that cannot be opened.
     """
     engine = SqliteEngine(settings.database_path, settings.sqlite_busy_timeout)
+    ensure_words(engine)
     return SqlStore(
         engine,
         allowed=Limits(key=settings.max_key_len, value=settings.max_value_len),

@@ -47,6 +47,9 @@ class SqliteText:
             words=" ".join(words),
         )
 
+    def clear(self, session: Session) -> None:
+        session.run("INSERT INTO fact_words (fact_words) VALUES ('delete-all')")
+
     def commonness(self, session: Session, words: Sequence[str]) -> tuple[int, dict[str, float]]:
         newest = session.one("SELECT coalesce(max(id), 0) AS id FROM event")
         events = int(newest["id"]) if newest else 0

@@ -1,0 +1,51 @@
+"""Makes the lexical index anew when the words of a text are made by another recipe."""
+
+import logging
+
+from .engine import Engine, Row, Session
+from .rows import PRESENT, fact_from
+from .words import WORDS_RECIPE, index_words
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 1000
+
+
+def ensure_words(engine: Engine) -> None:
+    """Returns when the index holds the words of this program's recipe."""
+    with engine.read() as session:
+        known = _recipe(session)
+    if known != WORDS_RECIPE:
+        engine.write(lambda session: _rebuild(engine, session))
+
+
+def _recipe(session: Session) -> int:
+    row = session.one("SELECT value FROM index_state WHERE name = 'words_recipe'")
+    return int(row["value"]) if row else 0
+
+
+def _rebuild(engine: Engine, session: Session) -> None:
+    # One transaction: readers rank by the old words until the new ones are whole, and of two
+    # programs that start at once the second finds the work done.
+    if _recipe(session) == WORDS_RECIPE:
+        return
+    engine.text.clear(session)
+    after = 0
+    while rows := _some(session, after):
+        for row in rows:
+            fact = fact_from(row)
+            words = index_words(fact.key, fact.value, *fact.tags)
+            engine.text.put(session, row["id"], fact.namespace, words)
+        after = rows[-1]["id"]
+        logger.info("lexical index: remade up to fact %d", after)
+    session.run(
+        "INSERT INTO index_state (name, value) VALUES ('words_recipe', :recipe)"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        recipe=str(WORDS_RECIPE),
+    )
+
+
+def _some(session: Session, after: int) -> list[Row]:
+    return session.all(
+        f"{PRESENT} WHERE f.id > :after ORDER BY f.id LIMIT :limit", after=after, limit=AT_ONCE
+    )
