@@ -26,6 +26,12 @@ class ToolFailed(ClientError):
         self.result = result
         self.structured: dict[str, Any] | None = result.get("structuredContent")
 
+    @property
+    def problem(self) -> dict[str, Any]:
+        """What a memory's tool says for programs: `code`, `retryable`, `current` …; else empty."""
+        problem: dict[str, Any] | None = (self.structured or {}).get("problem")
+        return problem or {}
+
 
 class ConnectionLost(ClientError):
     """The connection ended before the answer: whether the request was carried out is unknown."""

@@ -1,0 +1,49 @@
+"""Search: facts by meaning and by word."""
+
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING
+
+from memory_bridge.commands import Answer, Command, narrowing
+
+if TYPE_CHECKING:
+    from memory_bridge.output import Screen
+
+
+def _options(parser: ArgumentParser) -> None:
+    parser.add_argument("query", metavar="QUERY")
+    parser.add_argument("--top-k", type=int, metavar="N", help="the best N")
+    parser.add_argument("--mode", metavar="M", help="hybrid, semantic or lexical")
+    parser.add_argument("--min-score", type=float, metavar="S", help="from this score on, 0 to 1")
+    narrowing(parser)
+
+
+def _show(screen: "Screen", answer: Answer) -> None:
+    if reason := answer.get("degraded"):
+        screen.note(f"Ranked by words only: {reason}")
+    rows = [
+        (f"{hit['score']:.3f}", hit["fact"]["key"], hit["fact"]["value"]) for hit in answer["hits"]
+    ]
+    if rows:
+        screen.table(rows, ("SCORE", "KEY", "VALUE"))
+    else:
+        screen.note("Nothing was found.")
+
+
+COMMANDS = (
+    Command(
+        name="search",
+        tool="memory_search",
+        help="find facts by meaning, not only by key",
+        options=_options,
+        arguments=lambda options: {
+            "query": options.query,
+            "top_k": options.top_k,
+            "mode": options.mode,
+            "min_score": options.min_score,
+            "prefix": options.prefix,
+            "tags": options.tags,
+        },
+        show=_show,
+        found=lambda answer: bool(answer["hits"]),
+    ),
+)

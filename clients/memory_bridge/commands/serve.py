@@ -1,0 +1,22 @@
+"""Serve: hands over to the server, which is installed as an extra."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from memory_bridge.exits import OK, UNREACHABLE
+
+NAME = "serve"
+HELP = "run the server: memory-bridge serve [FILE] [--http]"
+
+
+def run(argv: Sequence[str]) -> int:
+    try:
+        main = importlib.import_module("memory_gateway.main").main
+    except ModuleNotFoundError as missing:
+        sys.stderr.write(
+            f"memory-bridge: the server is not installed ({missing.name} is missing). "
+            "Install it with: pip install 'mcp-memory-bridge[server]'\n"
+        )
+        return UNREACHABLE
+    return main(argv) or OK
