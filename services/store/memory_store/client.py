@@ -78,10 +78,11 @@ for _operation in OPERATIONS.values():
 # would meet the same, and only doubles the wait.
 _BROKEN = (httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.RemoteProtocolError)
 
-# Asking twice changes nothing (a read leaves one more read event; it was read). `vector_put` and
-# `model_use` find their work done. Left out are `change_take`, whose first lease would be lost
-# until it runs out, `change_fail`, which would count one failure twice, `lock_hold` and
-# `fact_restore`, which takes no idempotency key. Other writes are repeated only under their key.
+# Asking twice changes nothing: a read leaves one more read event, and it was read; `vector_put`,
+# `model_use` and `change_release` find their work done. Left out are `change_take`, whose first
+# lease would be lost until it runs out, `change_fail`, which would count one failure twice,
+# `lock_hold`, and `fact_restore`, which takes no idempotency key. The other writes are repeated
+# only under their key.
 _REPEATABLE = frozenset(
     {
         "fact_get",
@@ -93,6 +94,7 @@ _REPEATABLE = frozenset(
         "stats",
         "vector_put",
         "model_use",
+        "change_release",
     }
 )
 

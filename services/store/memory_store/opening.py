@@ -1,10 +1,13 @@
 """Opens the store that the settings name."""
 
 from .limits import Limits
+from .migrations import SchemaTooNew
 from .reindex import ensure_words
 from .settings import StoreSettings
-from .sqlite import SqliteEngine
+from .sqlite import NotOurs, SqliteEngine
 from .store import SqlStore
+
+__all__ = ["NotOurs", "SchemaTooNew", "open_store"]
 
 
 def open_store(settings: StoreSettings) -> SqlStore:

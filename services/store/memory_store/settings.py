@@ -1,11 +1,17 @@
 """The store's settings, read once."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from platformdirs import user_data_path
-from pydantic import Field
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Settings = TypeVar("Settings", bound=BaseSettings)
+
+
+class SettingsError(Exception):
+    """A setting that stops the start. The message names the variable and what is allowed."""
 
 
 class StoreSettings(BaseSettings):
@@ -27,3 +33,50 @@ class StoreSettings(BaseSettings):
     def database_path(self) -> Path:
         folder = self.memory_store_dir or user_data_path("memory-bridge", appauthor=False)
         return (self.memory_db or folder / "memory.db").expanduser()
+
+
+class ServerSettings(BaseSettings):
+    """Where a store serves, and the secret that it asks for, wherever that was found."""
+
+    model_config = SettingsConfigDict(env_prefix="MCP_STORE_", frozen=True, extra="ignore")
+
+    host: str = Field("127.0.0.1", min_length=1)
+    port: int = Field(8100, ge=0, le=65535)
+    secret: SecretStr = Field(min_length=16)
+    secret_file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _find_secret(cls, given: dict[str, Any]) -> dict[str, Any]:
+        secret, file = given.get("secret"), given.get("secret_file")
+        if bool(secret) == bool(file):
+            raise ValueError(
+                "A store is served only behind a secret of at least 16 characters: set "
+                "either MCP_STORE_SECRET or MCP_STORE_SECRET_FILE, the name of a file that holds it"
+            )
+        return given | {"secret": _read_secret(Path(file)) if file else secret}
+
+
+def read(settings: type[Settings]) -> Settings:
+    """Reads the environment. Raises `SettingsError`."""
+    try:
+        return settings()
+    except ValidationError as error:
+        raise SettingsError(_sentence(settings, error)) from None
+
+
+def _sentence(settings: type[BaseSettings], error: ValidationError) -> str:
+    """Says what is wrong first, and never the value: it may be the secret."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    reason = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return f"{reason}."
+    variable = f"{settings.model_config.get('env_prefix', '')}{first['loc'][0]}".upper()
+    return f"{variable} is not allowed: {reason[:1].lower()}{reason[1:]}."
+
+
+def _read_secret(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError("MCP_STORE_SECRET_FILE must name a readable text file") from None

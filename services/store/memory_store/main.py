@@ -1,0 +1,47 @@
+"""Serves the store that the settings name: `python -m memory_store.main`."""
+
+import logging
+import signal
+import sys
+from contextlib import closing
+from types import FrameType
+
+import uvicorn
+
+from .contract import StoreError
+from .opening import NotOurs, SchemaTooNew, open_store
+from .server import build_app
+from .settings import ServerSettings, SettingsError, StoreSettings, read
+from .wire import SERVER_IDLE_SECONDS
+
+DRAIN_SECONDS = 4
+
+
+def main() -> None:
+    """Ends with status 1 and a sentence when it cannot start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        serving = read(ServerSettings)
+        store = open_store(read(StoreSettings))
+    except (SettingsError, NotOurs, SchemaTooNew, StoreError) as error:
+        sys.exit(str(error))
+    # Once drained, uvicorn raises the signal that stopped it again: that must not skip the closing.
+    signal.signal(signal.SIGTERM, _exit)
+    with closing(store):
+        app = build_app(store, serving.secret.get_secret_value())
+        uvicorn.run(
+            app,
+            host=serving.host,
+            port=serving.port,
+            access_log=False,
+            timeout_keep_alive=SERVER_IDLE_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+
+
+def _exit(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The store as a process of its own."""
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from memory_store.client import HttpStore
+from memory_store.contract import Caller, FactWrite, Internal
+
+CALLER = Caller(principal="p", source_client="c")
+SECRET = "sixteen letters and more"
+PROGRAM = [sys.executable, "-m", "memory_store.main"]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    ours = {"MCP_MEMORY_DB": str(tmp_path / "memory.db"), "MCP_STORE_PORT": "0"}
+    return inherited | ours
+
+
+@contextmanager
+def running(environment):
+    """Yields the process and its address, which uvicorn says when it listens."""
+    with subprocess.Popen(PROGRAM, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = iter(process.stderr.readline, "")
+            lines = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in said)
+            yield process, next(found.group() for found in lines if found)
+        finally:
+            process.kill()
+
+
+def refusal(environment):
+    run = subprocess.run(
+        PROGRAM, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    return run.stderr
+
+
+def test_a_fact_outlives_the_process_that_stored_it(environment, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text(f"{SECRET}\n")
+    environment["MCP_STORE_SECRET_FILE"] = str(secret)
+    with running(environment) as (process, url):
+        HttpStore(url, SECRET).fact_set(CALLER, FactWrite(key="k", value="é🦉"))
+        with pytest.raises(Internal, match="secret"):
+            HttpStore(url, "another secret of theirs").stats()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    with running(environment) as (_, url):
+        assert HttpStore(url, SECRET).fact_get(CALLER, "default", "k").value == "é🦉"
+
+
+def test_sigterm_writes_the_trail_of_reads_before_the_process_ends(environment, tmp_path):
+    environment["MCP_STORE_SECRET"] = SECRET
+    with running(environment) as (process, url):
+        HttpStore(url, SECRET).fact_get(CALLER, "default", "asked for")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    database = sqlite3.connect(tmp_path / "memory.db")
+    assert database.execute("SELECT count(*) FROM event WHERE kind = 'get'").fetchone() == (1,)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({}, "MCP_STORE_SECRET"),
+        ({"MCP_STORE_SECRET": ""}, "MCP_STORE_SECRET"),
+        ({"MCP_STORE_SECRET": SECRET, "MCP_STORE_SECRET_FILE": "x"}, "either MCP_STORE_SECRET or"),
+        ({"MCP_STORE_SECRET": "short"}, "MCP_STORE_SECRET is not allowed"),
+        ({"MCP_STORE_SECRET_FILE": "/nowhere"}, "MCP_STORE_SECRET_FILE must name a readable"),
+        ({"MCP_STORE_SECRET": SECRET, "MCP_STORE_PORT": "http"}, "MCP_STORE_PORT is not allowed"),
+        ({"MCP_STORE_SECRET": SECRET, "MCP_SQLITE_BUSY_TIMEOUT": "-1"}, "MCP_SQLITE_BUSY_TIMEOUT"),
+    ],
+)
+def test_what_it_cannot_start_with_is_said_in_a_sentence(setting, sentence, environment):
+    said = refusal(environment | setting)
+
+    assert sentence in said
+    assert "short" not in said
+
+
+def test_the_database_of_another_program_is_left_alone(environment, tmp_path):
+    other = sqlite3.connect(tmp_path / "memory.db")
+    other.execute("CREATE TABLE theirs (a)")
+    other.close()
+
+    assert "name another file" in refusal(environment | {"MCP_STORE_SECRET": SECRET})
