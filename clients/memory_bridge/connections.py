@@ -64,6 +64,7 @@ class Connection:
 
     def send(self, outgoing: Outgoing, deadline: Deadline) -> None:
         self._wire.deadline = deadline
+        self._response = None
         self._http.request(outgoing.method, outgoing.target, outgoing.body, outgoing.headers)
 
     def response(self) -> HTTPResponse:
