@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 from memory_store.client import HttpStore
 from memory_store.contract import Caller, FactWrite, Internal
+from memory_store.settings import ServerSettings, SettingsError, read
 
 CALLER = Caller(principal="p", source_client="c")
 SECRET = "sixteen letters and more"
@@ -73,20 +74,32 @@ def test_sigterm_writes_the_trail_of_reads_before_the_process_ends(environment, 
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ({}, "MCP_STORE_SECRET"),
-        ({"MCP_STORE_SECRET": ""}, "MCP_STORE_SECRET"),
-        ({"MCP_STORE_SECRET": SECRET, "MCP_STORE_SECRET_FILE": "x"}, "either MCP_STORE_SECRET or"),
-        ({"MCP_STORE_SECRET": "short"}, "MCP_STORE_SECRET is not allowed"),
-        ({"MCP_STORE_SECRET_FILE": "/nowhere"}, "MCP_STORE_SECRET_FILE must name a readable"),
-        ({"MCP_STORE_SECRET": SECRET, "MCP_STORE_PORT": "http"}, "MCP_STORE_PORT is not allowed"),
-        ({"MCP_STORE_SECRET": SECRET, "MCP_SQLITE_BUSY_TIMEOUT": "-1"}, "MCP_SQLITE_BUSY_TIMEOUT"),
+        ({}, "behind a secret of at least 16 characters: set either MCP_STORE_SECRET or"),
+        ({"SECRET": ""}, "set either MCP_STORE_SECRET or MCP_STORE_SECRET_FILE"),
+        ({"SECRET": SECRET, "SECRET_FILE": "x"}, "set either MCP_STORE_SECRET or"),
+        ({"SECRET": "fifteen letters"}, "MCP_STORE_SECRET is not allowed: .* 16 "),
+        ({"SECRET": f"{SECRET}\n"}, "MCP_STORE_SECRET is not allowed: .* printable"),
+        ({"SECRET_FILE": "/nowhere"}, "MCP_STORE_SECRET_FILE must name a readable text file"),
+        ({"SECRET": SECRET, "PORT": "http"}, "MCP_STORE_PORT is not allowed: .* integer"),
+        ({"SECRET": SECRET, "PORT": "70000"}, "MCP_STORE_PORT is not allowed: .* 65535"),
+        ({"SECRET": SECRET, "HOST": ""}, "MCP_STORE_HOST is not allowed"),
     ],
 )
-def test_what_it_cannot_start_with_is_said_in_a_sentence(setting, sentence, environment):
-    said = refusal(environment | setting)
+def test_a_setting_that_is_not_allowed_is_named_and_its_value_is_not(
+    setting, sentence, monkeypatch
+):
+    for name, value in setting.items():
+        monkeypatch.setenv(f"MCP_STORE_{name}", value)
 
-    assert sentence in said
-    assert "short" not in said
+    with pytest.raises(SettingsError, match=sentence) as refused:
+        read(ServerSettings)
+    assert "letters" not in str(refused.value)
+
+
+def test_a_bad_setting_stops_the_start(environment):
+    said = refusal(environment | {"MCP_STORE_SECRET": SECRET, "MCP_SQLITE_BUSY_TIMEOUT": "-1"})
+
+    assert "MCP_SQLITE_BUSY_TIMEOUT is not allowed" in said
 
 
 def test_the_database_of_another_program_is_left_alone(environment, tmp_path):

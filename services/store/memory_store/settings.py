@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .wire import authorization
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 
@@ -55,6 +57,12 @@ class ServerSettings(BaseSettings):
                 "either MCP_STORE_SECRET or MCP_STORE_SECRET_FILE, the name of a file that holds it"
             )
         return given | {"secret": _read_secret(Path(file)) if file else secret}
+
+    @field_validator("secret")
+    @classmethod
+    def _check_secret(cls, secret: SecretStr) -> SecretStr:
+        authorization(secret.get_secret_value())
+        return secret
 
 
 def read(settings: type[Settings]) -> Settings:

@@ -24,7 +24,7 @@ SERVER_IDLE_SECONDS = 60
 def authorization(secret: str) -> bytes:
     """Returns the `Authorization` header of who knows the secret; ValueError if it is none."""
     if not secret or secret != secret.strip() or not secret.isprintable():
-        raise ValueError("A store's secret is printable text without spaces around it.")
+        raise ValueError("a store's secret is printable text without spaces around it")
     return f"Bearer {secret}".encode()
 
 
