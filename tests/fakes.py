@@ -149,6 +149,14 @@ class FakeChanges:
                     if waiting.tries == 5:
                         self.failed[subject] = reason
 
+    def change_release(self, owner: str) -> int:
+        with self._lock:
+            self._raise()
+            held = [waiting for waiting in self._waiting.values() if waiting.owner == owner]
+            for waiting in held:
+                waiting.owner = None
+            return len(held)
+
     def vector_put(self, owner: str, model: str, vectors: Sequence[SubjectVectors]) -> int:
         del owner, model
         with self._lock:

@@ -7,7 +7,7 @@ from memory_store.contract import Change, Store, SubjectVectors
 
 from memory_embedder.contract import Embedder, EmbedderUnavailable
 
-BATCH = 8  # short, so that a lease never runs out and others get their share
+BATCH = 8  # few, so that no lease runs out and other workers get their share
 FAILED = "The embedder failed on this text."
 
 log = logging.getLogger(__name__)
@@ -19,16 +19,25 @@ def drain(
     owner: str,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Embeds changes, oldest first, until none is left; returns how many facts got their vectors.
+    """Embeds changes, oldest first, until none is left or `interrupted` between two texts.
 
-    A text that the embedder fails on is reported to the store and holds up no other. Raises
-    `EmbedderUnavailable` and the store's errors: what was taken is free again when its lease ends.
+    Returns how many facts got their vectors. A text that the embedder fails on is reported to the
+    store and holds up no other. Raises `EmbedderUnavailable`, then having given back what it took,
+    and the store's errors.
     """
     model = embedder.identity.id
     embedded = 0
-    while not interrupted() and (changes := store.change_take(owner, model, limit=BATCH)):
-        vectors = _vectors(store, embedder, owner, changes, interrupted)
-        embedded += store.vector_put(owner, model, vectors) if vectors else 0
+    while changes := store.change_take(owner, model, limit=BATCH):
+        try:
+            vectors = _vectors(store, embedder, owner, changes, interrupted)
+        except EmbedderUnavailable:
+            store.change_release(owner)
+            raise
+        if vectors:
+            embedded += store.vector_put(owner, model, vectors)
+        if interrupted():
+            store.change_release(owner)
+            break
     return embedded
 
 

@@ -118,7 +118,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m memory_embedder.prepare")
     parser.add_argument("folder", nargs="?", type=Path, help="where models are kept")
     chosen: Path | None = parser.parse_args(arguments).folder
-    logging.disable(logging.WARNING)  # the quantiser recommends a step that changes nothing here
     try:
         folder = chosen or _default_folder()
         sys.stdout.write(f"Preparing {models.DEFAULT_MODEL} in {folder}\n")
@@ -143,4 +142,5 @@ def _default_folder() -> Path:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # the quantiser recommends a step that changes nothing here
     sys.exit(main())

@@ -1,0 +1,147 @@
+"""The drain thread works when nudged, survives everything, and stops when told to."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from fakes import FakeChanges, FakeEmbedder
+from memory_embedder.worker import DrainThread
+from memory_store.contract import Busy, Unavailable
+
+NEVER = 3600.0
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.005)
+
+
+@contextmanager
+def running(
+    store: FakeChanges, embedder: FakeEmbedder, interval: float = NEVER, **options
+) -> Iterator[DrainThread]:
+    thread = DrainThread(store, embedder, "a", interval, pause=0.01, **options)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        assert thread.stop()
+
+
+def test_what_waited_before_the_start_is_embedded():
+    store = FakeChanges()
+    store.write(1, "a fact")
+    with running(store, FakeEmbedder()):
+        wait_until(lambda: 1 in store.vectors)
+
+
+def test_a_nudge_is_enough():
+    store = FakeChanges()
+    with running(store, FakeEmbedder()) as thread:
+        wait_until(lambda: store.takes > 0)
+        store.write(1, "a fact")
+        thread.nudge()
+        wait_until(lambda: 1 in store.vectors)
+
+
+def test_what_others_wrote_is_found_without_a_nudge():
+    store = FakeChanges()
+    with running(store, FakeEmbedder(), interval=0.01):
+        wait_until(lambda: store.takes > 0)
+        store.write(1, "a fact")
+        wait_until(lambda: 1 in store.vectors)
+
+
+def test_a_nudge_during_the_work_is_not_lost():
+    store, gate = FakeChanges(), threading.Event()
+    embedder = FakeEmbedder(gate=gate)
+    store.write(1, "first")
+    with running(store, embedder) as thread:
+        wait_until(lambda: store.takes > 0)
+        store.write(2, "second")
+        thread.nudge()
+        gate.set()
+        wait_until(lambda: 2 in store.vectors)
+
+
+def test_the_model_is_announced_once_and_before_any_work():
+    store = FakeChanges()
+    with running(store, FakeEmbedder(), interval=0.01):
+        wait_until(lambda: store.takes > 3)
+    assert store.uses == [FakeEmbedder().identity]
+
+
+def test_nothing_is_loaded_before_there_is_work():
+    store, embedder = FakeChanges(), FakeEmbedder()
+    with running(store, embedder, interval=0.01):
+        wait_until(lambda: store.takes > 3)
+    assert embedder.embedded == []
+
+
+def test_preloading_loads_at_once_and_once():
+    store, embedder = FakeChanges(), FakeEmbedder()
+    with running(store, embedder, interval=0.01, preload=True):
+        wait_until(lambda: store.takes > 3)
+    assert embedder.embedded == [""]
+
+
+@pytest.mark.parametrize(
+    "error", [Busy("busy"), Unavailable("closing"), RuntimeError("a bug"), MemoryError()]
+)
+def test_an_error_of_the_store_is_survived(error: Exception):
+    store = FakeChanges()
+    store.write(1, "a fact")
+    store.raises = error
+    with running(store, FakeEmbedder()):
+        wait_until(lambda: 1 in store.vectors)
+
+
+def test_a_model_that_comes_later_is_used_then():
+    store, embedder = FakeChanges(), FakeEmbedder(unavailable="There is no model.")
+    store.write(1, "a fact")
+    with running(store, embedder):
+        wait_until(lambda: store.takes > 2)
+        embedder.unavailable = None
+        wait_until(lambda: 1 in store.vectors)
+    assert store.failed == {}
+
+
+def test_the_same_failure_is_told_once(caplog):
+    store, embedder = FakeChanges(), FakeEmbedder(unavailable="There is no model.")
+    store.write(1, "a fact")
+    with caplog.at_level(logging.WARNING), running(store, embedder):
+        wait_until(lambda: store.takes > 3)
+    assert [record.getMessage() for record in caplog.records] == ["There is no model."]
+
+
+def test_a_changed_model_is_announced_again():
+    store, embedder = FakeChanges(), FakeEmbedder("one")
+    with running(store, embedder) as thread:
+        wait_until(lambda: store.takes > 0)
+        embedder.name = "two"
+        thread.nudge()
+        wait_until(lambda: len(store.uses) == 2)
+    assert [identity.name for identity in store.uses] == ["one", "two"]
+
+
+def test_stopping_gives_back_what_was_not_begun():
+    store, gate = FakeChanges(), threading.Event()
+    for subject in range(3):
+        store.write(subject, f"fact {subject}")
+    thread = DrainThread(store, FakeEmbedder(gate=gate), "a")
+    thread.start()
+    wait_until(lambda: store.takes > 0)
+    assert not thread.stop(timeout=0.05)
+    gate.set()
+    assert thread.stop()
+    assert store.pending == [1, 2]
+    assert len(store.change_take("b", FakeEmbedder().identity.id)) == 2
+
+
+def test_a_thread_that_never_started_stops_too():
+    assert DrainThread(FakeChanges(), FakeEmbedder(), "a").stop()
