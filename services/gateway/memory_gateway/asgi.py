@@ -1,0 +1,203 @@
+"""What stands in front of the protocol: checks and repairs of HTTP requests, in plain ASGI."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+REFUSED = -32600
+FIRST_ERROR = 400
+JSON = b"application/json"
+EVENT_STREAM = b"text/event-stream"
+BOTH = JSON + b", " + EVENT_STREAM
+ACCEPTABLE = frozenset({JSON, EVENT_STREAM, b"*/*", b"application/*", b"text/*"})
+
+
+async def refuse(
+    scope: Scope, send: Send, status: int, code: int, message: str, headers: Headers = ()
+) -> None:
+    """Answers with a JSON-RPC error object; a WebSocket is refused before it is accepted."""
+    prefix = "http"
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        prefix = "websocket.http"
+    body = error_body(code, message)
+    length = str(len(body)).encode()
+    full = [(b"content-type", JSON), (b"content-length", length), *headers]
+    await send({"type": f"{prefix}.response.start", "status": status, "headers": full})
+    await send({"type": f"{prefix}.response.body", "body": body})
+
+
+def error_body(code: int, message: str) -> bytes:
+    error = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    return next((value for key, value in scope["headers"] if key == name), None)
+
+
+class HostCheck:
+    """Refuses foreign Host (421) and Origin (403) headers: a web page must not reach the memory.
+
+    A name without a port stands for it with any port.
+    """
+
+    def __init__(
+        self, app: App, hosts: Iterable[str], origins: Iterable[str], open_paths: Iterable[str]
+    ) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower() for origin in origins)
+        self._open_paths = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope["path"] in self._open_paths:
+            await self._app(scope, receive, send)
+        elif not _is_listed(header(scope, b"host"), self._hosts):
+            message = "This host name is not served; MCP_ALLOWED_HOSTS lists those that are."
+            await refuse(scope, send, 421, REFUSED, message)
+        elif not self._allows_origin(header(scope, b"origin")):
+            message = "This origin is not allowed; MCP_ALLOWED_ORIGINS lists those that are."
+            await refuse(scope, send, 403, REFUSED, message)
+        else:
+            await self._app(scope, receive, send)
+
+    def _allows_origin(self, origin: bytes | None) -> bool:
+        if origin is None:
+            return True
+        _, _, host = origin.partition(b"://")
+        return _is_listed(origin, self._origins) or _is_listed(host, self._hosts)
+
+
+def _is_listed(value: bytes | None, allowed: frozenset[str]) -> bool:
+    if not value:
+        return False
+    text = value.decode("latin-1").lower()
+    name, colon, port = text.rpartition(":")
+    return text in allowed or (bool(colon) and port.isdigit() and name in allowed)
+
+
+class Tolerance:
+    """Serves clients that are less exact than the protocol asks for.
+
+    Any sensible `Accept` is served, and one that names JSON alone gets JSON instead of a stream
+    of one event. `Last-Event-ID` asks for events that nobody keeps: a fresh stream answers it.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        accepted = _accepted(scope)
+        if not accepted or accepted & ACCEPTABLE:
+            scope = _accepting_both(scope)
+        if scope["method"] == "POST" and accepted and accepted <= {JSON, b"application/*"}:
+            send = StreamToJson(send)
+        await self._app(scope, receive, send)
+
+
+def _accepted(scope: Scope) -> set[bytes]:
+    values = [value for name, value in scope["headers"] if name == b"accept"]
+    kinds = (kind.partition(b";")[0].strip().lower() for kind in b",".join(values).split(b","))
+    return {kind for kind in kinds if kind}
+
+
+def _accepting_both(scope: Scope) -> Scope:
+    replaced = {b"accept", b"last-event-id"}
+    headers = [(name, value) for name, value in scope["headers"] if name not in replaced]
+    return {**scope, "headers": [*headers, (b"accept", BOTH)]}
+
+
+class StreamToJson:
+    """Turns an event stream into the last message it carries, which is the response."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message | None = None
+        self._stream = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_event_stream(message):
+            self._start = message
+        elif self._start is None:
+            await self._send(message)
+        elif message["type"] == "http.response.body":
+            self._stream += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._finish(self._start)
+
+    async def _finish(self, start: Message) -> None:
+        events = [line[6:] for line in self._stream.splitlines() if line.startswith(b"data: ")]
+        body = bytes(events[-1]) if events else b""
+        kept = [pair for pair in start["headers"] if pair[0] != b"content-type"]
+        length = str(len(body)).encode()
+        headers = [*kept, (b"content-type", JSON), (b"content-length", length)]
+        await self._send({**start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+class JsonErrors:
+    """Gives refusals that come as plain text a JSON-RPC error object for a body."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(
+            scope, receive, _JsonErrorSend(scope, send) if scope["type"] == "http" else send
+        )
+
+
+class _JsonErrorSend:
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._start: Message | None = None
+        self._text = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_bare_error(message):
+            self._start = message
+        elif self._start is None:
+            await self._send(message)
+        else:
+            self._text += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._finish(self._start)
+
+    async def _finish(self, start: Message) -> None:
+        replaced = {b"content-type", b"content-length"}
+        kept = [pair for pair in start["headers"] if pair[0] not in replaced]
+        status: int = start["status"]
+        message = self._text.decode("utf-8", "replace") or REASONS.get(status, "Refused.")
+        await refuse(self._scope, self._send, status, REFUSED, message, kept)
+
+
+REASONS = {
+    405: "This method is not served here: use POST.",
+    406: "Accept must allow application/json or text/event-stream.",
+}
+
+
+def _content_type(start: Message) -> bytes:
+    return next((value for name, value in start["headers"] if name == b"content-type"), b"")
+
+
+def _is_event_stream(start: Message) -> bool:
+    return _content_type(start).startswith(EVENT_STREAM)
+
+
+def _is_bare_error(start: Message) -> bool:
+    return start["status"] >= FIRST_ERROR and not _content_type(start).startswith(JSON)

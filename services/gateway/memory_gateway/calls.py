@@ -1,0 +1,123 @@
+"""Carries calls from the event loop to the synchronous memory and back, and names the caller."""
+
+import json
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from mcp.server.context import ServerRequestContext
+from mcp_types import CallToolResult, TextContent
+from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, iso
+from pydantic import BaseModel
+
+from memory_gateway.auth import Principal
+from memory_gateway.memory import Memory
+from memory_gateway.tools.registry import AnyTool, Context
+
+logger = logging.getLogger(__name__)
+
+THREADS = 32
+CLIENT_NAME_LENGTH = 128
+UNKNOWN_CLIENT = "unknown"
+
+Answer = TypeVar("Answer")
+RequestContext = ServerRequestContext[Any, Any]
+
+
+class Desk:
+    """Where calls cross into worker threads. A call that reached the store always finishes."""
+
+    def __init__(self, memory: Memory, client_id: str | None) -> None:
+        self._memory = memory
+        self._client_id = client_id
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    def caller(
+        self, principal: Principal, context: RequestContext, claimed: str | None = None
+    ) -> Caller:
+        """Who asks: as the argument says, else the setting, else the client's own introduction."""
+        return Caller(
+            principal=principal.name,
+            source_client=_client_name(claimed or self._client_id or _introduced(context)),
+            request_id=secrets.token_hex(6),
+        )
+
+    async def ask(self, caller: Caller, question: Callable[[Context], Answer]) -> Answer:
+        """Returns what the question returns. Raises `StoreError` only."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(THREADS)
+        return await anyio.to_thread.run_sync(self._ask, caller, question, limiter=self._limiter)
+
+    def _ask(self, caller: Caller, question: Callable[[Context], Answer]) -> Answer:
+        context = Context(self._memory, caller)
+        try:
+            return question(context)
+        except StoreError:
+            raise
+        except Exception as error:
+            logger.exception("request %s failed", caller.request_id)
+            raise Internal(_internal(caller)) from error
+        finally:
+            if context.changed:
+                self._memory.nudge()
+
+
+def _internal(caller: Caller) -> str:
+    return f"Something went wrong inside the memory; its log has request {caller.request_id}."
+
+
+def _introduced(context: RequestContext) -> str:
+    introduction = context.session.client_params
+    return introduction.client_info.name if introduction else UNKNOWN_CLIENT
+
+
+def _client_name(name: str) -> str:
+    """A name that the trail can keep: text without control characters, of a bounded length."""
+    text = name.encode("utf-8", "replace").decode()
+    return "".join(filter(str.isprintable, text))[:CLIENT_NAME_LENGTH].strip() or UNKNOWN_CLIENT
+
+
+def success(answer: BaseModel) -> CallToolResult:
+    """The answer as structured content, and as JSON text without what is null."""
+    return CallToolResult(
+        content=[TextContent(text=answer.model_dump_json(exclude_none=True))],
+        structured_content=answer.model_dump(mode="json"),
+    )
+
+
+def failure(error: StoreError) -> CallToolResult:
+    problem = error.problem()
+    return CallToolResult(
+        content=[TextContent(text=sentence(problem))],
+        structured_content={"problem": problem.model_dump(mode="json")},
+        is_error=True,
+    )
+
+
+def sentence(problem: Problem) -> str:
+    """The message; after a conflict also what a merge needs."""
+    if problem.current is None:
+        return problem.message
+    return f"{problem.message}\nCurrent fact: {_brief(problem.current)}"
+
+
+def _brief(fact: Fact) -> str:
+    current = {
+        "version": fact.version,
+        "source_client": fact.source_client,
+        "updated_at": iso(fact.updated_at),
+        "value": fact.value,
+    }
+    return json.dumps(current, ensure_ascii=False)
+
+
+def tool_question(
+    tool: AnyTool, arguments: BaseModel
+) -> Callable[[Context], tuple[CallToolResult, list[Fact]]]:
+    def question(context: Context) -> tuple[CallToolResult, list[Fact]]:
+        return success(tool.run(context, arguments)), context.changed
+
+    return question

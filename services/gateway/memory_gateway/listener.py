@@ -1,0 +1,77 @@
+"""Serves the application on a socket until a signal, with streams open or not."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from memory_gateway.asgi import App
+
+GRACE_SECONDS = 3
+KEEP_ALIVE_SECONDS = 120  # longer than a reverse proxy keeps its connections, so that it closes
+BACKLOG = 2048
+
+
+class CannotListen(Exception):
+    """The address is taken or not this machine's. The message says so."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Raises `CannotListen`."""
+    try:
+        family, _, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+        )[0]
+        listening = socket.socket(family, socket.SOCK_STREAM, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        raise CannotListen(
+            f"Cannot listen on {host} port {port}: {error.strerror}. Set MCP_HTTP_PORT to a free"
+            " port (0 picks one) or MCP_HTTP_HOST to an address of this machine."
+        ) from error
+    return listening
+
+
+def serve_http(app: App, listening: socket.socket, close_streams: Callable[[], None]) -> None:
+    """Returns after SIGTERM or SIGINT, when the calls under way are answered."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    _Server(config, close_streams).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends subscription streams as soon as it is told to stop: uvicorn waits for every response."""
+
+    def __init__(self, config: uvicorn.Config, close_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._close_streams = close_streams
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        for listening in sockets or []:
+            sys.stderr.write(f"listening on {_url(listening)}\n")
+            sys.stderr.flush()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._close_streams)
+        super().handle_exit(sig, frame)
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"

@@ -1,0 +1,136 @@
+"""`memory-bridge serve`: one process that holds the memory and speaks MCP, on stdio or HTTP."""
+
+# ruff: noqa: PLC0415  nothing may be imported that could print before stdout is out of its reach
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_gateway.pipes import Pipes, claim_pipes
+
+if TYPE_CHECKING:
+    from memory_embedder.settings import EmbedderSettings
+    from memory_store.settings import StoreSettings
+
+    from memory_gateway.memory import Memory
+    from memory_gateway.settings import GatewaySettings
+
+    Settings = tuple[GatewaySettings, StoreSettings, EmbedderSettings]
+
+BAD_SETTING = 2
+CANNOT_SERVE = 1
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serves until the client is gone or a signal comes; returns the exit code.
+
+    `argv` is what follows `serve`. 2 stands for a bad setting, 1 for what cannot be served.
+    """
+    arguments = _parser().parse_args(argv)
+    pipes = claim_pipes()
+    try:
+        settings = _read_settings(arguments)
+    except ValueError as error:
+        return _complain(error, BAD_SETTING)
+    return _serve(settings, pipes)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="memory-bridge serve", description="Serve a shared memory over MCP."
+    )
+    parser.add_argument(
+        "database", nargs="?", type=Path, help="the SQLite file (default: MCP_MEMORY_DB)"
+    )
+    parser.add_argument(
+        "--http", action="store_true", help="listen on MCP_HTTP_HOST:MCP_HTTP_PORT, not on stdio"
+    )
+    return parser
+
+
+def _read_settings(arguments: argparse.Namespace) -> "Settings":
+    """Raises `ValueError` with a sentence."""
+    from memory_embedder import settings as embedder
+    from memory_store.settings import StoreSettings
+
+    from memory_gateway import settings as gateway
+
+    known = gateway.variable_names(
+        gateway.GatewaySettings, StoreSettings, embedder.EmbedderSettings
+    )
+    for name, near in gateway.misspelled(known).items():
+        sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")
+    transport = {"transport": "http"} if arguments.http else {}
+    database = {"memory_db": arguments.database} if arguments.database else {}
+    return (
+        gateway.read(gateway.GatewaySettings, transport),
+        gateway.read(StoreSettings, database),
+        embedder.read(),
+    )
+
+
+def _serve(settings: "Settings", pipes: Pipes) -> int:
+    from memory_gateway.embedded import CannotOpen, open_memory
+
+    gateway, store, embedder = settings
+    logging.basicConfig(
+        stream=sys.stderr, format=LOG_FORMAT, level=gateway.log_level.upper(), force=True
+    )
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every session and request
+    try:
+        with open_memory(store, embedder) as memory:
+            if gateway.transport == "http":
+                return _serve_http(gateway, memory)
+            return _serve_stdio(gateway, memory, pipes)
+    except CannotOpen as error:
+        return _complain(error, CANNOT_SERVE)
+
+
+def _serve_stdio(settings: "GatewaySettings", memory: "Memory", pipes: Pipes) -> int:
+    import anyio
+
+    from memory_gateway.mcp import MemoryServer
+    from memory_gateway.stdio import StdioConnection
+    from memory_gateway.tools.facts import tools
+
+    server = MemoryServer(memory, tools(demo=settings.enable_demo_tools), settings.client_id)
+
+    async def serve() -> None:
+        await StdioConnection(server, pipes).serve()
+
+    anyio.run(serve)
+    return 0
+
+
+def _serve_http(settings: "GatewaySettings", memory: "Memory") -> int:
+    from memory_gateway.app import Door, create_app
+    from memory_gateway.auth import InstallationToken
+    from memory_gateway.listener import CannotListen, listen, serve_http
+    from memory_gateway.mcp import MemoryServer
+    from memory_gateway.tools.facts import tools
+
+    token = settings.auth_token
+    if token is None:
+        raise AssertionError("settings let HTTP through without a token")
+    hosts = (settings.http_host, *settings.allowed_hosts)
+    door = Door(InstallationToken(token.get_secret_value()), hosts, settings.allowed_origins)
+    server = MemoryServer(memory, tools(demo=settings.enable_demo_tools), settings.client_id)
+    try:
+        listening = listen(settings.http_host, settings.http_port)
+    except CannotListen as error:
+        return _complain(error, CANNOT_SERVE)
+    serve_http(create_app(server, memory, door), listening, server.close_streams)
+    return 0
+
+
+def _complain(error: Exception, code: int) -> int:
+    sys.stderr.write(f"memory-bridge: {error}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

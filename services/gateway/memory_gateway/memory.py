@@ -1,0 +1,22 @@
+"""The memory that the gateway serves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory_embedder.contract import QueryEmbedder
+from memory_store.contract import Store
+
+
+def _nobody() -> None: ...
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A store, what embeds queries for it, and who wants to hear of writes.
+
+    `nudge` is called after every write; it returns at once and never raises.
+    """
+
+    store: Store
+    embedder: QueryEmbedder
+    nudge: Callable[[], None] = _nobody

@@ -1,0 +1,145 @@
+"""The gateway as its users start it, and what asks it."""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_embedder.contract import Embedder
+from memory_embedder.drain import drain
+from memory_store.contract import Store
+
+TOKEN = "a-token-of-the-tests-0123456789"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
+SECONDS = 20.0
+
+
+@dataclass
+class Drain:
+    """A nudge that embeds at once, on the thread that wrote."""
+
+    store: Store
+    embedder: Embedder
+
+    def __call__(self) -> None:
+        self.store.model_use(self.embedder.identity)
+        drain(self.store, self.embedder, "tests")
+
+
+def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def environment(**settings: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    return kept | {"MCP_EMBEDDINGS": "off"} | settings
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "memory_gateway.main", *arguments]
+
+
+class StdioServer:
+    """A server on pipes, spoken to in bytes, so that what is not JSON-RPC can be said too."""
+
+    def __init__(self, database: Path, **settings: str) -> None:
+        self.process = subprocess.Popen(
+            command(str(database)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(**settings),
+        )
+        self.errors: list[bytes] = []
+        self._stderr = threading.Thread(target=self._drain_errors, daemon=True)
+        self._stderr.start()
+
+    def _drain_errors(self) -> None:
+        self.errors.extend(self.process.stderr or ())
+
+    def say(self, line: bytes) -> None:
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def request(self, number: int, method: str, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        self.say(json.dumps(message).encode())
+
+    def call(self, number: int, tool: str, **arguments: Any) -> None:
+        self.request(number, "tools/call", name=tool, arguments=arguments)
+
+    def answer(self, seconds: float = SECONDS) -> dict[str, Any]:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            assert selector.select(seconds), f"no answer; stderr: {b''.join(self.errors)!r}"
+        return json.loads(self.process.stdout.readline())
+
+    def initialize(self, client: str = "raw") -> dict[str, Any]:
+        introduction = {"name": client, "version": "1"}
+        self.request(
+            0,
+            "initialize",
+            protocolVersion="2025-11-25",
+            capabilities={},
+            clientInfo=introduction,
+        )
+        answer = self.answer()
+        self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        return answer
+
+    def close(self) -> list[dict[str, Any]]:
+        """Ends the input; returns what was still answered."""
+        self.process.stdin.close()
+        rest = [json.loads(line) for line in self.process.stdout]
+        self.process.wait(SECONDS)
+        self._stderr.join(SECONDS)
+        return rest
+
+
+@contextmanager
+def stdio_server(database: Path, **settings: str) -> Iterator[StdioServer]:
+    server = StdioServer(database, **settings)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait(SECONDS)
+
+
+@dataclass
+class HttpServer:
+    process: subprocess.Popen[str]
+    url: str
+
+    @property
+    def port(self) -> int:
+        return int(self.url.split(":")[2].split("/")[0])
+
+
+@contextmanager
+def http_server(database: Path, **settings: str) -> Iterator[HttpServer]:
+    process = subprocess.Popen(
+        command(str(database), "--http"),
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**({"MCP_HTTP_PORT": "0", "MCP_AUTH_TOKEN": TOKEN} | settings)),
+    )
+    try:
+        said = iter(process.stderr)
+        url = next(line.split()[-1] for line in said if line.startswith("listening on "))
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield HttpServer(process, url)
+    finally:
+        process.kill()
+        process.wait(SECONDS)
