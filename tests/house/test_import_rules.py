@@ -38,7 +38,7 @@ VIOLATIONS = [
     ("memory_gateway.api", "memory_store.store", GATEWAY),
     ("memory_gateway.tools.facts", "memory_embedder.drain", GATEWAY),
     ("memory_store.facts", "memory_store.sqlite", ENGINES),
-    ("memory_store.search", "memory_store.sqlite_text", ENGINES),
+    ("memory_store.search", "memory_store.sqlite.text", ENGINES),
     ("memory_store.store", "memory_store.opening", OPENING),
     ("memory_gateway.app", "memory_gateway.main", WIRING),
     ("memory_gateway.app", "memory_gateway.embedded", WIRING),
