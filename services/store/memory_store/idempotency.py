@@ -1,11 +1,12 @@
 """A retried write is applied once and answered the same."""
 
 import hashlib
+import json
 from collections.abc import Callable
 
-from .contract import FactOutcome, IdempotencyMismatch, Word
-from .engine import Session
-from .facts import Writing
+from memory_store.contract import FactOutcome, IdempotencyMismatch, Word
+from memory_store.engine import Session
+from memory_store.facts import Writing
 
 KEPT_MS = 24 * 3600 * 1000
 
@@ -19,9 +20,7 @@ def once(
     """
     if key is None:
         return apply()
-    digest = hashlib.sha256(
-        f"{type(request).__name__} {request.model_dump_json()}".encode()
-    ).hexdigest()
+    digest = _digest(request)
     if known := _recall(writing, key, digest):
         return known
     outcome = apply()
@@ -38,6 +37,12 @@ def once(
         now=writing.now,
     )
     return outcome
+
+
+def _digest(request: Word) -> str:
+    # Sorted: the order of the names in metadata makes no other write.
+    content = json.dumps(request.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(f"{type(request).__name__} {content}".encode()).hexdigest()
 
 
 def _recall(writing: Writing, key: str, digest: str) -> FactOutcome | None:
