@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from .engine import Filter, Session
+from memory_store.engine import Filter, Session
 
 if TYPE_CHECKING:
-    from .vectors import VectorIndex
+    from memory_store.vectors import VectorIndex
 
 VARIABLES = 500
 """Ids in one statement; SQLite's own limit was 999 for long."""
@@ -45,7 +45,7 @@ class SqliteVectors:
     def score(
         self, session: Session, model: str, query: bytes, facts: Collection[int]
     ) -> dict[int, float]:
-        from .vectors import rescore  # noqa: PLC0415 - numpy only where there are vectors
+        from memory_store.vectors import rescore  # noqa: PLC0415 - numpy only where there are vectors
 
         vectors: dict[int, list[bytes]] = defaultdict(list)
         for fact, embedding in self._stored(session, model, list(facts)):
@@ -81,7 +81,7 @@ class SqliteVectors:
         return oldest is not None and oldest > self._seen + 1
 
     def _load(self, session: Session, model: str) -> "VectorIndex":
-        from .vectors import VectorIndex  # noqa: PLC0415 - numpy only where there are vectors
+        from memory_store.vectors import VectorIndex  # noqa: PLC0415 - numpy only where there are vectors
 
         index = VectorIndex()
         self._seen = self._newest(session)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .engine import Filter, Session
+from memory_store.engine import Filter, Session
 
 
 def namespace_word(namespace: str) -> str:

@@ -1,0 +1,119 @@
+"""The SQLite engine: WAL, one writer thread with group commit, a pool of readers."""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from memory_store.contract import Busy, Internal, StoreError, Unavailable
+from memory_store.sqlite.connection import SqliteSession, code_of, connect
+from memory_store.sqlite.file import prepare
+from memory_store.sqlite.text import SqliteText
+from memory_store.sqlite.vectors import SqliteVectors
+from memory_store.sqlite.writer import Writer
+
+Result = TypeVar("Result")
+
+READERS_KEPT = 8
+
+
+def translate(error: sqlite3.Error) -> StoreError:
+    """The one door through which SQLite's errors leave, as the contract's."""
+    code = code_of(error)
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return Busy("the database is in use by another process; nothing was written, try again")
+    if code == sqlite3.SQLITE_FULL:
+        return Unavailable("the disk is full; nothing was written, free some space and try again")
+    if code == sqlite3.SQLITE_READONLY:
+        return Unavailable("the database is read-only; nothing was written")
+    if code == sqlite3.SQLITE_IOERR:
+        return Unavailable("the disk reported an error; nothing was written")
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return Internal("the database file is damaged; restore it from a backup")
+    return Internal("the store failed; its log says why")
+
+
+class SqliteEngine:
+    """One database file. Any number of processes may have it open at once."""
+
+    name = "sqlite"
+
+    def __init__(self, path: Path, busy_timeout_ms: int = 5000) -> None:
+        """Creates or upgrades the file. Raises `NotOurs`, `SchemaTooNew`, `StoreError`."""
+        self.path = path
+        self._patience = busy_timeout_ms / 1000
+        self._idle: list[sqlite3.Connection] = []
+        self.text = SqliteText()
+        self.vectors = SqliteVectors()
+        try:
+            self._schema = prepare(path)
+            self._writer = Writer(path, self._patience)
+        except sqlite3.Error as error:
+            raise translate(error) from error
+
+    @contextlib.contextmanager
+    def read(self) -> Generator[SqliteSession]:
+        try:
+            connection = self._idle.pop() if self._idle else connect(self.path)
+            try:
+                connection.execute("BEGIN")
+                yield SqliteSession(connection)
+            finally:
+                self._end_reading(connection)
+        except sqlite3.Error as error:
+            raise translate(error) from error
+
+    def _end_reading(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if len(self._idle) < READERS_KEPT:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def write(self, job: Callable[[SqliteSession], Result]) -> Result:
+        try:
+            return cast("Result", self._writer.submit(job).result())
+        except sqlite3.Error as error:
+            raise translate(error) from error
+
+    def write_each(
+        self, jobs: Sequence[Callable[[SqliteSession], Result]]
+    ) -> list[Result | Exception]:
+        answers = [self._writer.submit(job) for job in jobs]
+        return [_settled(answer) for answer in answers]
+
+    def lock_hold(self, seconds: float) -> float:
+        connection = connect(self.path, self._patience)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            began = time.monotonic()
+            time.sleep(seconds)
+            connection.execute("ROLLBACK")
+            return time.monotonic() - began
+        except sqlite3.Error as error:
+            raise translate(error) from error
+        finally:
+            connection.close()
+
+    def size(self) -> int:
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def schema_version(self) -> int:
+        return self._schema
+
+    def close(self) -> None:
+        self._writer.close()
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _settled(answer: Future[Any]) -> Any:
+    error = answer.exception()
+    if isinstance(error, sqlite3.Error):
+        return translate(error)
+    return answer.result() if error is None else error

@@ -1,0 +1,87 @@
+"""The database file: whose it is, its journal, its schema."""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_store.migrations import outstanding
+from memory_store.sqlite.connection import code_of, connect, is_busy
+
+APPLICATION_ID = 0x4D42_7264  # "MBrd": tells our files from other programs' databases
+OPEN_PATIENCE_SECONDS = 30.0
+"""Opening waits longer than a write: another process may be migrating the schema."""
+
+
+class NotOurs(Exception):
+    """The file is a database of something else, or no database at all."""
+
+
+def prepare(path: Path) -> int:
+    """Makes the file ready and returns its schema's version; one process migrates, others wait.
+
+    Raises `NotOurs`, `SchemaTooNew` and SQLite's errors.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with contextlib.closing(connect(path, OPEN_PATIENCE_SECONDS)) as connection:
+            check_ours(connection, path)
+            become_wal(connection)
+            if outstanding("sqlite", user_version(connection)):
+                migrate(connection)
+            return user_version(connection)
+    except sqlite3.DatabaseError as error:
+        if code_of(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        raise NotOurs(f"{path} is not a SQLite database; name another file") from error
+
+
+def user_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()["user_version"])
+
+
+def check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    theirs = connection.execute("PRAGMA application_id").fetchone()["application_id"]
+    tables = connection.execute("SELECT count(*) AS n FROM sqlite_schema").fetchone()["n"]
+    if tables and theirs != APPLICATION_ID:
+        raise NotOurs(f"{path} is a database of another program; name another file")
+
+
+def become_wal(connection: sqlite3.Connection) -> None:
+    # Two processes that open a new file at once both want this; the loser is told busy at once,
+    # whatever its timeout.
+    deadline = time.monotonic() + OPEN_PATIENCE_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for migration in outstanding("sqlite", user_version(connection)):
+            for statement in statements(migration.sql):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {migration.number}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def statements(script: str) -> Iterator[str]:
+    """Cuts a script into statements. `executescript` would commit the transaction first."""
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""

@@ -1,0 +1,133 @@
+"""The one thread that writes."""
+
+import contextlib
+import queue
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_store.contract import Unavailable
+from memory_store.sqlite.connection import SqliteSession, connect, is_busy
+
+BATCH = 256
+"""Writes that commit together at most: bounds how long the first of them waits for the last."""
+
+
+@dataclass
+class _Job:
+    run: Callable[[SqliteSession], Any]
+    answer: Future[Any]
+    deadline: float
+
+
+class Writer:
+    """One thread, one connection. Writes that wait together are committed together."""
+
+    def __init__(self, path: Path, patience_seconds: float) -> None:
+        self._connection = connect(path, patience_seconds=0)
+        self._session = SqliteSession(self._connection)
+        self._patience = patience_seconds
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="sqlite-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, run: Callable[[SqliteSession], Any]) -> Future[Any]:
+        job = _Job(run, Future(), time.monotonic() + self._patience)
+        with self._closing:
+            if self._closed:
+                raise Unavailable("the store is closing; nothing was written, try again")
+            self._queue.put(job)
+        return job.answer
+
+    def close(self) -> None:
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while (job := self._queue.get()) is not None:
+            self._commit_together([job])
+        self._connection.close()
+
+    def _commit_together(self, jobs: list[_Job]) -> None:
+        try:
+            jobs = self._lock(jobs)
+            if not jobs:
+                return
+            self._drain(jobs)
+            outcomes = [self._attempt(job) for job in jobs]
+            self._connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers
+            self._roll_back()
+            for job in jobs:
+                job.answer.set_exception(error)
+            return
+        for job, (result, failure) in zip(jobs, outcomes, strict=True):
+            if failure is None:
+                job.answer.set_result(result)
+            else:
+                job.answer.set_exception(failure)
+
+    def _lock(self, jobs: list[_Job]) -> list[_Job]:
+        """Begins a transaction; returns those still waiting for it, none of them overdue.
+
+        Its own short, random naps instead of SQLite's busy handler, whose naps grow to 100 ms
+        and so starve whoever has waited longest.
+        """
+        while jobs:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error):
+                    raise
+                jobs = self._give_up_overdue(jobs, error)
+                self._drain(jobs)
+                time.sleep(random.uniform(0.0005, 0.003))  # noqa: S311 - jitter, not a secret
+            else:
+                return jobs
+        return jobs
+
+    def _give_up_overdue(self, jobs: list[_Job], error: sqlite3.Error) -> list[_Job]:
+        now = time.monotonic()
+        for job in jobs:
+            if job.deadline <= now:
+                job.answer.set_exception(error)
+        return [job for job in jobs if job.deadline > now]
+
+    def _drain(self, jobs: list[_Job]) -> None:
+        while jobs and len(jobs) < BATCH:
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            if job is None:
+                self._queue.put(None)
+                return
+            jobs.append(job)
+
+    def _attempt(self, job: _Job) -> tuple[Any, Exception | None]:
+        self._connection.execute("SAVEPOINT attempt")
+        try:
+            result = job.run(self._session)
+        except Exception as error:  # noqa: BLE001 - raised again where it was asked for
+            # A full disk or a failed read ends the whole transaction, and then the batch.
+            self._connection.execute("ROLLBACK TO attempt")
+            self._connection.execute("RELEASE attempt")
+            return None, error
+        self._connection.execute("RELEASE attempt")
+        return result, None
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
