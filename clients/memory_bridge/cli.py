@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == [serve.NAME]:
         return serve.run(words[1:])
     parser = _parser()
+    if any(not _is_text(word) for word in words):
+        parser.error("the arguments are not UTF-8; convert them first")
     options = parser.parse_args(words)
     if options.command is None:
         parser.error(f"{serve.NAME} has options of its own and comes first")
@@ -79,9 +81,14 @@ def _ask(command: Command, options: Namespace, screen: "Screen", *, as_json: boo
 
 
 def _show_error(error: ClientError, screen: "Screen", *, as_json: bool) -> None:
-    screen.note(f"memory-bridge: {error}")
-    if as_json and isinstance(error, ToolFailed) and error.structured is not None:
+    if not isinstance(error, ToolFailed) or error.structured is None:
+        screen.note(f"memory-bridge: {error}")
+        return
+    screen.note(f"memory-bridge: {error.problem.get('message', error)}")
+    if as_json:
         screen.json(error.structured)
+    elif current := error.problem.get("current"):
+        screen.note(f"The value now: {current['value']}")
 
 
 def _parser() -> ArgumentParser:
@@ -116,6 +123,11 @@ def _add_common(parser: ArgumentParser) -> None:
         "--timeout", type=_timeout, default=SUPPRESS, metavar="S", help="seconds to wait (30)"
     )
     common.add_argument("--json", action="store_true", default=SUPPRESS, help="for programs")
+
+
+def _is_text(word: str) -> bool:
+    """A byte of the command line that is not UTF-8 arrives as a lone surrogate."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _timeout(text: str) -> float:

@@ -29,7 +29,7 @@ class Screen:
         self._out.write(text + "\n")
 
     def note(self, sentence: str) -> None:
-        self._err.write(sentence + "\n")
+        self._err.write(_CONTROL_BUT_LAYOUT.sub(_escaped, sentence) + "\n")
 
     def value(self, text: str) -> None:
         """Writes the text exactly; at a terminal disarmed and with a line end of its own."""

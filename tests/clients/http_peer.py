@@ -36,7 +36,7 @@ class Peer:
                 self.peer = peer
                 super().setup()
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = Listener(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -46,6 +46,10 @@ class Peer:
             self.server.shutdown()
             self.server.server_close()
             thread.join()
+
+
+class Listener(ThreadingHTTPServer):
+    request_queue_size = 64
 
 
 class Exchange(BaseHTTPRequestHandler):

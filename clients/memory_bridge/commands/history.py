@@ -1,5 +1,6 @@
 """History: who changed what, and when."""
 
+import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
@@ -54,8 +55,12 @@ def _change(event: Answer) -> str:
         return f"kept {_or_absent(before)}, refused {_or_absent(after)}"
     if before is None and after is None:
         detail: Answer = event["detail"]
-        return " ".join(f"{name}={value}" for name, value in detail.items())
+        return " ".join(f"{name}={_plain(value)}" for name, value in detail.items())
     return f"{_or_absent(before)} → {_or_absent(after)}"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _or_blank(value: object) -> object:

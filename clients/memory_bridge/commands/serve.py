@@ -12,11 +12,10 @@ HELP = "run the server: memory-bridge serve [FILE] [--http]"
 
 def run(argv: Sequence[str]) -> int:
     try:
-        main = importlib.import_module("memory_gateway.main").main
+        return importlib.import_module("memory_gateway.main").main(argv) or OK
     except ModuleNotFoundError as missing:
         sys.stderr.write(
             f"memory-bridge: the server is not installed ({missing.name} is missing). "
             "Install it with: pip install 'mcp-memory-bridge[server]'\n"
         )
         return UNREACHABLE
-    return main(argv) or OK

@@ -1,0 +1,367 @@
+"""The command line against a server that answers as the test says."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from clients.http_peer import Peer
+from memory_bridge import __version__, cli
+
+FACT = {
+    "namespace": "default",
+    "key": "sky",
+    "value": "blue",
+    "version": 3,
+    "tags": ["a", "b"],
+    "metadata": {},
+    "expires_at": None,
+    "created_at": "2026-01-31T12:00:00.000Z",
+    "updated_at": "2026-01-31T12:00:01.000Z",
+    "source_client": "cursor",
+    "principal": "local",
+    "self_reported": True,
+    "index": "ready",
+}
+EVENT = {
+    "id": 1,
+    "at": "2026-01-31T12:00:01.000Z",
+    "namespace": "default",
+    "kind": "set",
+    "key": "sky",
+    "version": 3,
+    "value_before": "grey",
+    "value_after": "blue",
+    "source_client": "cursor",
+    "principal": "local",
+    "self_reported": True,
+    "claimed_client": None,
+    "request_id": None,
+    "detail": {},
+}
+
+
+@pytest.fixture
+def peer():
+    with Peer().serving() as peer:
+        yield peer
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("MCP_URL", "MCP_AUTH_TOKEN", "MCP_AUTH_TOKEN_FILE", "MCP_CLIENT_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.fixture
+def run(peer, capsys):
+    def run(*words, answer=None, problem=None):
+        result = {"content": [], "structuredContent": answer}
+        if problem is not None:
+            text = {"type": "text", "text": problem["message"]}
+            result = {
+                "isError": True,
+                "content": [text],
+                "structuredContent": {"problem": problem},
+            }
+        tool = f"memory_{next(word for word in words if not word.startswith('-'))}"
+        peer.answers[tool] = lambda exchange: exchange.result(result)
+        code = cli.main(["--url", peer.url, *words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def arguments(peer):
+    return peer.sent("tools/call")[-1][1]["params"]["arguments"]
+
+
+def problem(code, **more):
+    return {"code": code, "message": "A sentence.", "retryable": False, "current": None, **more}
+
+
+def test_set_passes_on_what_was_said_and_nothing_else(run, peer):
+    words = ["set", "sky", "blue", "--tag", "a", "--tag", "b", "--metadata", '{"n": 1}']
+    code, out, _ = run(*words, "--ttl", "1.5", "--expect-version", "2", answer={"fact": FACT})
+    assert (code, out) == (0, "sky is at version 3\n")
+    assert arguments(peer) == {
+        "key": "sky",
+        "value": "blue",
+        "tags": ["a", "b"],
+        "metadata": {"n": 1},
+        "ttl_seconds": 1.5,
+        "expected_version": 2,
+    }
+
+
+def test_namespace_and_client_go_with_every_call(run, peer, environment):
+    environment.setenv("MCP_CLIENT_ID", "from-the-environment")
+    run("stats", "--namespace", "work", answer={"facts": 1})
+    assert arguments(peer) == {"namespace": "work", "client_id": "from-the-environment"}
+    run("stats", "--client-id", "said", answer={"facts": 1})
+    assert arguments(peer) == {"client_id": "said"}
+
+
+def test_a_value_may_come_from_stdin_exactly_as_it_is(run, peer, environment):
+    text = " é\r\n\u2028😀\n"
+    environment.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    run("set", "sky", "-", answer={"fact": FACT})
+    assert arguments(peer)["value"] == text
+
+
+def test_stdin_that_is_not_utf8_is_wrong_usage(run, peer, environment):
+    environment.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"ab\xff")))
+    code, _, err = run("set", "sky", "-", answer={"fact": FACT})
+    assert code == 2
+    assert "byte 0xff at offset 2" in err
+    assert not peer.requests
+
+
+def test_get_prints_the_bare_value(run):
+    assert run("get", "sky", answer={"found": True, "fact": FACT}) == (0, "blue", "")
+
+
+@pytest.mark.parametrize(("at", "sent"), [("2", 2), ("2026-01-31", "2026-01-31")])
+def test_get_at_takes_a_version_or_a_time(run, peer, at, sent):
+    run("get", "sky", "--at", at, answer={"found": True, "fact": FACT})
+    assert arguments(peer)["at"] == sent
+
+
+def test_what_is_absent_ends_in_one(run):
+    code, out, err = run("get", "sky", answer={"found": False, "fact": None})
+    assert (code, out) == (1, "")
+    assert err == "There is no such fact.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["list"], {"facts": [], "next_cursor": None}),
+        (["search", "x"], {"mode": "lexical", "hits": [], "degraded": None}),
+        (["history"], {"events": [], "next_cursor": None}),
+    ],
+)
+def test_an_empty_answer_ends_in_one(run, words, answer):
+    code, out, err = run(*words, answer=answer)
+    assert (code, out) == (1, "")
+    assert err
+
+
+def test_list_keeps_a_row_for_each_fact_whatever_it_holds(run):
+    nasty = {**FACT, "key": "日本", "value": "one\ntwo\x1b[31m\u202e"}
+    code, out, err = run("list", answer={"facts": [FACT, nasty], "next_cursor": "abc"})
+    assert code == 0
+    assert out.splitlines() == [
+        "KEY   VERSION  UPDATED                   BY      TAGS  VALUE",
+        "sky   3        2026-01-31T12:00:01.000Z  cursor  a,b   blue",
+        r"日本  3        2026-01-31T12:00:01.000Z  cursor  a,b   one\ntwo\x1b[31m\u202e",
+    ]
+    assert "--cursor abc" in err
+
+
+def test_list_all_follows_the_cursors(peer, capsys):
+    pages = {None: (["a", "b"], "next"), "next": (["c"], None)}
+
+    def page(exchange):
+        cursor = exchange.message["params"]["arguments"].get("cursor")
+        keys, following = pages[cursor]
+        facts = [{**FACT, "key": key} for key in keys]
+        answer = {"facts": facts, "next_cursor": following}
+        exchange.result({"content": [], "structuredContent": answer})
+
+    peer.answers["memory_list"] = page
+    assert cli.main(["list", "--all", "--json", "--url", peer.url]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [fact["key"] for fact in answer["facts"]] == ["a", "b", "c"]
+    assert answer["next_cursor"] is None
+
+
+def test_search_shows_scores_and_says_when_it_ranks_by_words_only(run, peer):
+    hit = {"fact": FACT, "score": 0.8349, "cosine": None, "lexical": 1.0}
+    answer = {"mode": "lexical", "hits": [hit], "degraded": "Embeddings are off."}
+    code, out, err = run("search", "what colour", "--top-k", "3", "--prefix", "s", answer=answer)
+    assert code == 0
+    assert out.splitlines() == ["SCORE  KEY  VALUE", "0.835  sky  blue"]
+    assert "Embeddings are off." in err
+    assert arguments(peer) == {"query": "what colour", "top_k": 3, "prefix": "s"}
+
+
+def test_history_says_who_changed_what(run):
+    conflict = {**EVENT, "kind": "conflict", "value_before": "blue", "value_after": "red"}
+    first = {**EVENT, "value_before": None, "self_reported": False, "claimed_client": "vim"}
+    search = {**EVENT, "kind": "search", "value_before": None, "value_after": None, "key": None}
+    search["detail"] = {"query": "sky", "found": 2}
+    _, out, _ = run("history", answer={"events": [EVENT, conflict, first, search]})
+    rows = [line.split(maxsplit=1)[1] for line in out.splitlines()[1:]]
+    assert [" ".join(row.split()) for row in rows] == [
+        "cursor* set sky 3 grey → blue",
+        "cursor* conflict sky 3 kept blue, refused red",
+        "cursor (as vim) set sky 3 ∅ → blue",
+        "cursor* search 3 query=sky found=2",
+    ]
+
+
+def test_delete_restore_and_stats_say_what_was_done(run, peer):
+    assert run("delete", "sky", answer={"removed": FACT})[1] == (
+        "sky is removed; it was at version 3\n"
+    )
+    assert run("restore", "sky", "1", answer={"fact": FACT})[1] == "sky is at version 3\n"
+    assert arguments(peer) == {"key": "sky", "version": 1}
+    backlog = {"pending": 2, "failed": 0, "failure": None}
+    out = run("stats", answer={"facts": 7, "backlog": backlog, "model": None})[1]
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "facts 7",
+        "backlog pending 2, failed 0",
+        "model -",
+    ]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_json_is_exactly_the_structured_answer(run, before):
+    answer = {"found": True, "fact": {**FACT, "value": "é\n\x1b"}, "unknown": [1.5, None]}
+    words = ["--json", "get", "sky"] if before else ["get", "sky", "--json"]
+    code, out, err = run(*words, answer=answer)
+    assert (code, json.loads(out), err) == (0, answer, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("not_found", 1),
+        ("conflict", 3),
+        ("idempotency_mismatch", 3),
+        ("invalid_argument", 4),
+        ("unauthorized", 5),
+        ("unavailable", 6),
+        ("busy", 7),
+        ("internal", 70),
+        ("unheard_of", 70),
+    ],
+)
+def test_each_refusal_of_a_tool_has_its_exit_code(run, name, code):
+    assert run("delete", "sky", problem=problem(name)) == (code, "", "memory-bridge: A sentence.\n")
+
+
+def test_a_refusal_is_json_for_programs_and_the_current_value_for_people(run):
+    refused = problem("conflict", current=FACT)
+    assert "The value now: blue" in run("set", "sky", "x", problem=refused)[2]
+    code, out, err = run("set", "sky", "x", "--json", problem=refused)
+    assert (code, json.loads(out)) == (3, {"problem": refused})
+    assert err == "memory-bridge: A sentence.\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, 5), (403, 5), (413, 4), (429, 7), (503, 7), (502, 6), (500, 70), (599, 70)],
+)
+def test_each_refusal_of_the_door_has_its_exit_code(peer, status, code, capsys):
+    peer.answers["memory_stats"] = lambda exchange: exchange.refuse(status, message="Why.")
+    assert cli.main(["stats", "--url", peer.url]) == code
+    assert "Why." in capsys.readouterr().err
+
+
+def test_a_slow_server_ends_in_six(peer, capsys):
+    peer.answers["memory_stats"] = lambda _: peer.closing.wait()
+    assert cli.main(["stats", "--url", peer.url, "--timeout", "0.3"]) == 6
+    assert "0.3 seconds" in capsys.readouterr().err
+
+
+def test_an_answer_of_another_form_is_a_sentence(run):
+    code, _, err = run("get", "sky", answer={"something": "else"})
+    assert code == 6
+    assert err == "memory-bridge: memory_get answered in a form that is unknown here.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["unheard-of"],
+        ["get"],
+        ["--json", "serve"],
+        ["get", "\udcff"],
+        ["set", "k", "v", "--metadata", "[1]"],
+        ["set", "k", "v", "--metadata", '{"n": NaN}'],
+        ["set", "k", "v", "--ttl", "inf"],
+        ["set", "k", "v", "--absent", "--expect-version", "1"],
+        ["restore", "k", "first"],
+        ["stats", "--timeout", "0"],
+    ],
+)
+def test_wrong_usage_ends_in_two(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    assert "usage: memory-bridge" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--url", "http://x", "--db", "x"],
+        ["--url", "ftp://x"],
+        ["--url", "http://x", "--token", "a", "--token-file", "b"],
+        ["--url", "http://x", "--token-file", "/no/such/file"],
+        ["--url", "http://x", "--token", "two words"],
+    ],
+)
+def test_a_way_that_cannot_be_taken_ends_in_two(words, capsys):
+    assert cli.main(["stats", *words]) == 2
+    assert capsys.readouterr().err.startswith("memory-bridge: ")
+
+
+def test_the_token_comes_from_the_option_the_file_or_the_environment(
+    run, peer, tmp_path, environment
+):
+    def token_of(*words):
+        run("stats", *words, answer={})
+        return peer.sent("tools/call")[-1][0]["Authorization"]
+
+    file = tmp_path / "token"
+    file.write_text("from-a-file\n")
+    assert token_of() is None
+    environment.setenv("MCP_AUTH_TOKEN_FILE", str(file))
+    assert token_of() == "Bearer from-a-file"
+    environment.setenv("MCP_AUTH_TOKEN", "from-the-environment")
+    assert token_of() == "Bearer from-the-environment"
+    assert token_of("--token-file", str(file)) == "Bearer from-a-file"
+    assert token_of("--token", "said") == "Bearer said"
+
+
+def test_the_address_may_come_from_the_environment_and_without_its_path(run, peer, environment):
+    run("stats", answer={"facts": 1})
+    environment.setenv("MCP_URL", peer.url.removesuffix("/mcp"))
+    assert cli.main(["stats"]) == 0
+
+
+def piped(peer, *words, **options):
+    command = [sys.executable, "-m", "memory_bridge", "--url", peer.url, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_a_pipe_gets_the_exact_bytes_whatever_the_locale(peer, environment):
+    fact = {**FACT, "value": "é\r\n😀\x1b"}
+    answer = {"content": [], "structuredContent": {"found": True, "fact": fact}}
+    peer.answers["memory_get"] = lambda exchange: exchange.result(answer)
+    environment.setenv("PYTHONIOENCODING", "ascii")
+    with piped(peer, "get", "sky") as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, fact["value"].encode(), b"")
+
+
+def test_a_reader_that_has_gone_is_no_noise(peer):
+    facts = [{**FACT, "value": "x" * 1000}] * 1000
+    answer = {"content": [], "structuredContent": {"facts": facts, "next_cursor": None}}
+    peer.answers["memory_list"] = lambda exchange: exchange.result(answer)
+    with piped(peer, "list") as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_the_version_is_that_of_the_distribution(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"memory-bridge {__version__}\n"

@@ -1,0 +1,180 @@
+"""The command line and the raw client against the server that is shipped with them."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from memory_bridge import cli
+from memory_bridge.client import Client, ToolFailed, Unauthorized
+
+pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
+
+TOKEN = "t0ken-of-the-installation-0123456789"
+TEXTS = ["", "plain", "é\n\r\t\u2028😀", "e\u0301 \ufeff", "-5", "'; DROP TABLE", "日本語" * 2000]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    settings = {
+        "MCP_EMBEDDINGS": "off",
+        "MCP_AUTH_TOKEN": TOKEN,
+        "MCP_HTTP_PORT": "0",
+        "MCP_MEMORY_DB": str(tmp_path_factory.mktemp("memory") / "memory.db"),
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    return {**kept, **settings}
+
+
+@pytest.fixture(scope="module")
+def url(environment):
+    command = [sys.executable, "-m", "memory_bridge", "serve", "--http"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        lines = iter(server.stderr.readline, "")
+        yield next(line.split()[-1] for line in lines if line.startswith("listening on "))
+        server.terminate()
+
+
+@pytest.fixture
+def run(url, capsys, monkeypatch):
+    monkeypatch.setenv("MCP_URL", url)
+    monkeypatch.setenv("MCP_AUTH_TOKEN", TOKEN)
+    monkeypatch.delenv("MCP_CLIENT_ID", raising=False)
+
+    def run(*words):
+        code = cli.main(list(words))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(params=["stdio", "http"])
+def over(request, url, environment):
+    """Makes clients of the one memory, over stdio each with a server of its own."""
+
+    def over(**options):
+        if request.param == "http":
+            return Client.http(url, token=TOKEN, **options)
+        command = [sys.executable, "-P", "-m", "memory_bridge", "serve"]
+        return Client.stdio(command, environment=environment, **options)
+
+    return over
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_any_text_is_kept_as_it_was_given(run, text):
+    assert run("set", "text", "--", text)[0] == 0
+    assert run("get", "text") == (0, text, "")
+
+
+def test_a_fact_lives_through_all_commands(run):
+    run("set", "life/sky", "grey", "--tag", "weather", "--client-id", "first")
+    run("set", "life/sky", "blue", "--expect-version", "1", "--client-id", "second")
+    assert run("set", "life/sky", "red", "--absent")[0] == 3
+    assert run("get", "life/sky", "--at", "1")[1] == "grey"
+    assert "blue" in run("list", "--tag", "weather", "--prefix", "life/")[1]
+    assert "life/sky" in run("search", "blue", "--mode", "lexical")[1]
+    assert run("delete", "life/sky")[0] == 0
+    assert run("delete", "life/sky")[0] == 1
+    assert run("restore", "life/sky", "1")[0] == 0
+    assert run("get", "life/sky")[1] == "grey"
+
+
+def test_history_names_who_did_what(run):
+    run("set", "past", "a", "--client-id", "first")
+    run("set", "past", "b", "--client-id", "second")
+    run("set", "past", "c", "--expect-value", "a", "--client-id", "third")
+    events = json.loads(run("history", "past", "--json")[1])["events"]
+    told = [(event["kind"], event["source_client"], event["value_after"]) for event in events]
+    assert told == [("conflict", "third", "c"), ("set", "second", "b"), ("set", "first", "a")]
+    rows = [" ".join(line.split()[1:]) for line in run("history", "past")[1].splitlines()[1:]]
+    assert rows[1] == "second* set past 2 a → b"
+
+
+def test_namespaces_are_separate(run):
+    run("set", "apart", "here", "--namespace", "one")
+    assert run("get", "apart", "--namespace", "one")[1] == "here"
+    assert run("get", "apart", "--namespace", "two")[0] == 1
+
+
+def test_every_page_of_a_list_is_followed(run):
+    for number in range(5):
+        run("set", f"page/{number}", "x")
+    pages = run("list", "--prefix", "page/", "--limit", "2", "--all", "--json")[1]
+    keys = [fact["key"] for fact in json.loads(pages)["facts"]]
+    assert keys == [f"page/{number}" for number in range(5)]
+
+
+def test_a_write_that_is_repeated_with_its_key_is_applied_once(run):
+    words = ["set", "once", "x", "--idempotency-key", "k1"]
+    assert run(*words) == run(*words)
+    assert run("set", "once", "y", "--idempotency-key", "k1")[0] == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["set", "", "x"],
+        ["set", "k" * 257, "x"],
+        ["set", "k", "x" * 16385],
+        ["search", "x", "--top-k", "0"],
+        ["search", "x", "--mode", "psychic"],
+        ["list", "--cursor", "broken"],
+        ["get", "k", "--at", "yesterday"],
+    ],
+)
+def test_what_the_server_refuses_ends_in_four_with_its_sentence(run, words):
+    code, out, err = run(*words)
+    assert (code, out) == (4, "")
+    assert err.startswith("memory-bridge: ")
+
+
+def test_a_wrong_token_ends_in_five(run):
+    assert run("stats", "--token", "wrong")[0] == 5
+
+
+def test_a_file_is_served_by_a_process_that_ends_with_the_command(run, tmp_path):
+    file = str(tmp_path / "own.db")
+    assert run("set", "mine", "x", "--db", file)[0] == 0
+    assert run("get", "mine", "--db", file)[1] == "x"
+    assert run("get", "mine")[0] == 1
+
+
+def test_without_an_address_the_default_memory_is_asked(run, environment, monkeypatch):
+    run("set", "shared", "x")
+    monkeypatch.delenv("MCP_URL")
+    monkeypatch.setenv("MCP_MEMORY_DB", environment["MCP_MEMORY_DB"])
+    assert run("get", "shared")[1] == "x"
+
+
+def test_a_file_that_cannot_be_served_ends_in_six_with_the_servers_words(run, tmp_path):
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be looked at\n" * 99)
+    code, _, err = run("stats", "--db", str(tmp_path / "text.db"))
+    assert code == 6
+    assert "Its last words" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+def test_twenty_writes_in_flight_are_all_kept(over, era):
+    with over(era=era) as client, ThreadPoolExecutor(20) as pool:
+
+        def write(number):
+            arguments = {"key": f"flight/{number}", "value": str(number)}
+            return client.call_tool("memory_set", arguments)["structuredContent"]["fact"]["value"]
+
+        assert list(pool.map(write, range(20))) == [str(number) for number in range(20)]
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+def test_a_refusal_keeps_its_code(over, era):
+    with over(era=era) as client, pytest.raises(ToolFailed) as failed:
+        client.call_tool("memory_delete", {"key": "never there"})
+    assert failed.value.problem["code"] == "not_found"
+
+
+def test_a_client_without_a_token_is_unauthorized(url):
+    with pytest.raises(Unauthorized), Client.http(url):
+        pass
