@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .contract import Backlog, Change, Invalid, ModelIdentity, SubjectVectors
-from .engine import Session
+from memory_store.contract import Backlog, Change, Invalid, ModelIdentity, SubjectVectors
+from memory_store.engine import Session
 
 MAX_ATTEMPTS = 5
 FLOAT_BYTES = 4
 _FREE = "failed = 0 AND (leased_until IS NULL OR leased_until <= :now)"
+_EMBEDDED = (
+    "EXISTS (SELECT 1 FROM vector v JOIN model m ON m.id = v.model AND m.in_use = 1"
+    " WHERE v.subject = f.id AND v.version = f.version)"
+)
 
 
 def text_to_embed(key: str, value: str) -> str:
@@ -67,10 +71,10 @@ def use_model(session: Session, identity: ModelIdentity) -> int:
     )
     session.run(
         "INSERT INTO change (subject, version) SELECT f.id, f.version FROM fact f"
-        " WHERE NOT EXISTS (SELECT 1 FROM vector v JOIN model m ON m.id = v.model AND m.in_use = 1"
-        " WHERE v.subject = f.id AND v.version = f.version)"
-        " AND NOT EXISTS (SELECT 1 FROM change c WHERE c.subject = f.id)"
+        f" WHERE NOT {_EMBEDDED} AND NOT EXISTS (SELECT 1 FROM change c WHERE c.subject = f.id)"
     )
+    # Going back to a model finds its vectors still there, where no other's came since.
+    session.run(f"DELETE FROM change WHERE subject IN (SELECT f.id FROM fact f WHERE {_EMBEDDED})")
     return backlog(session, None).pending
 
 

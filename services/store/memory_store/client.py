@@ -8,9 +8,9 @@ from typing import Any
 import httpx2
 from pydantic import ValidationError
 
-from .contract import Internal, Problem, Store, Unavailable, Word, error_from
-from .limits import MAX_HOLD_SECONDS
-from .wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation, authorization
+from memory_store.contract import Internal, Problem, Store, Unavailable, Word, error_from
+from memory_store.limits import MAX_HOLD_SECONDS
+from memory_store.wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation, authorization
 
 MAX_CONNECTIONS = 64
 CONNECT_SECONDS = 2.0

@@ -1,8 +1,8 @@
 """Counts and sizes."""
 
-from . import changes
-from .contract import Stats
-from .engine import Engine, Session
+from memory_store import changes
+from memory_store.contract import Stats
+from memory_store.engine import Engine, Session
 
 
 def stats(engine: Engine, session: Session, namespace: str | None, now: int) -> Stats:

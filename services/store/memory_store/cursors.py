@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TypeVar
 
-from .contract import Invalid
+from memory_store.contract import Invalid
 
 Place = TypeVar("Place", int, str)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .contract import READ_KINDS, Caller, EventKind, EventPage, StoreError
-from .cursors import Cursor
-from .engine import Engine, Session
-from .rows import event_from, to_json
+from memory_store.contract import READ_KINDS, Caller, EventKind, EventPage, StoreError
+from memory_store.cursors import Cursor
+from memory_store.engine import Engine, Session
+from memory_store.rows import event_from, to_json
 
 logger = logging.getLogger(__name__)
 

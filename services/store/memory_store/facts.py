@@ -3,13 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import changes, events
-from .contract import Caller, Conflict, EventKind, Fact, FactPage, FactWrite, NotFound, iso
-from .cursors import Cursor
-from .engine import Engine, Row, Session
-from .events import Entry
-from .rows import FACT, PRESENT, fact_from, matching, to_json
-from .words import index_words
+from memory_store import changes, events
+from memory_store.contract import (
+    Caller,
+    Conflict,
+    EventKind,
+    Fact,
+    FactPage,
+    FactWrite,
+    NotFound,
+    iso,
+)
+from memory_store.cursors import Cursor
+from memory_store.engine import Engine, Row, Session
+from memory_store.events import Entry
+from memory_store.rows import FACT, PRESENT, fact_from, matching, to_json
+from memory_store.words import index_words
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .contract import FactWrite, Invalid, SearchQuery
+from memory_store.contract import FactWrite, Invalid, SearchQuery
 
 MAX_MANY = 100
 MAX_PAGE = 1000

@@ -8,11 +8,11 @@ from types import FrameType
 
 import uvicorn
 
-from .contract import StoreError
-from .opening import NotOurs, SchemaTooNew, open_store
-from .server import build_app
-from .settings import ServerSettings, SettingsError, StoreSettings, read
-from .wire import SERVER_IDLE_SECONDS
+from memory_store.contract import StoreError
+from memory_store.opening import NotOurs, SchemaTooNew, open_store
+from memory_store.server import build_app
+from memory_store.settings import ServerSettings, SettingsError, StoreSettings, read
+from memory_store.wire import SERVER_IDLE_SECONDS
 
 DRAIN_SECONDS = 4
 

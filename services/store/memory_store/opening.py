@@ -1,11 +1,11 @@
 """Opens the store that the settings name."""
 
-from .limits import Limits
-from .migrations import SchemaTooNew
-from .reindex import ensure_words
-from .settings import StoreSettings
-from .sqlite import NotOurs, SqliteEngine
-from .store import SqlStore
+from memory_store.limits import Limits
+from memory_store.migrations import SchemaTooNew
+from memory_store.reindex import ensure_words
+from memory_store.settings import StoreSettings
+from memory_store.sqlite import NotOurs, SqliteEngine
+from memory_store.store import SqlStore
 
 __all__ = ["NotOurs", "SchemaTooNew", "open_store"]
 

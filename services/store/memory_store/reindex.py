@@ -2,9 +2,9 @@
 
 import logging
 
-from .engine import Engine, Row, Session
-from .rows import PRESENT, fact_from
-from .words import WORDS_RECIPE, index_words
+from memory_store.engine import Engine, Row, Session
+from memory_store.rows import PRESENT, fact_from
+from memory_store.words import WORDS_RECIPE, index_words
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import json
 import sys
 from typing import Any
 
-from .clock import moment
-from .contract import Event, Fact, IndexState
-from .engine import Filter, Row
+from memory_store.clock import moment
+from memory_store.contract import Event, Fact, IndexState
+from memory_store.engine import Filter, Row
 
 FACT = (
     "v.namespace, v.key, v.value, v.version, v.tags, v.metadata, v.expires_at,"

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from . import changes, facts
-from .contract import SearchHit, SearchMode, SearchQuery, SearchResult
-from .engine import Engine, Filter, Session
-from .rows import PRESENT, fact_from, matching
-from .words import query_words
+from memory_store import changes, facts
+from memory_store.contract import SearchHit, SearchMode, SearchQuery, SearchResult
+from memory_store.engine import Engine, Filter, Session
+from memory_store.rows import PRESENT, fact_from, matching
+from memory_store.words import query_words
 
 CANDIDATES = 200
 """How many each side proposes before the two are fused."""

@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .contract import ERRORS, Internal, Invalid, Problem, Store, StoreError
-from .wire import OPERATIONS, Operation, authorization
+from memory_store.contract import ERRORS, Internal, Invalid, Problem, Store, StoreError
+from memory_store.wire import OPERATIONS, Operation, authorization
 
 # A hundred writes, value and expected value of 16,384 characters each, every one escaped in six
 # bytes, come to 20 MB.

@@ -7,7 +7,7 @@ from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from .wire import authorization
+from memory_store.wire import authorization
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from . import changes, counts, events, facts, idempotency, limits, search
-from .clock import Clock, milliseconds, system_clock
-from .contract import (
+from memory_store import changes, counts, events, facts, idempotency, limits, search
+from memory_store.clock import Clock, milliseconds, system_clock
+from memory_store.contract import (
     Caller,
     Change,
     EventKind,
@@ -29,11 +29,11 @@ from .contract import (
     Word,
     error_from,
 )
-from .engine import Engine, Session
-from .events import Entry, ReadTrail
-from .facts import Writing
-from .limits import Limits
-from .upkeep import Upkeep
+from memory_store.engine import Engine, Session
+from memory_store.events import Entry, ReadTrail
+from memory_store.facts import Writing
+from memory_store.limits import Limits
+from memory_store.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -3,11 +3,11 @@
 import logging
 import threading
 
-from . import facts, idempotency
-from .clock import Clock
-from .contract import Caller, StoreError
-from .engine import Engine, Session
-from .facts import Writing
+from memory_store import facts, idempotency
+from memory_store.clock import Clock
+from memory_store.contract import Caller, StoreError
+from memory_store.engine import Engine, Session
+from memory_store.facts import Writing
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any, cast, get_type_hints
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from .contract import Invalid, Store, Word
+from memory_store.contract import Invalid, Store, Word
 
 # The client lets an idle connection go before the server does: a request on a connection that
 # the server is just closing is lost without anybody knowing whether it arrived.
