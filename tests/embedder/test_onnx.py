@@ -111,6 +111,30 @@ def test_a_tampered_model_is_refused_and_a_mended_one_taken(copied_model: Callab
     assert embedder.embed(["hello"])
 
 
+def test_another_build_of_a_broken_model_is_taken_under_its_own_identity(
+    copied_model: Callable[[], Path],
+):
+    place = copied_model()
+    tokenizer = place / models.TOKENIZER
+    tokenizer.write_bytes(tokenizer.read_bytes() + b"\n")
+    embedder = OnnxEmbedder(models.DEFAULT_MODEL, [place.parent])
+    former = embedder.identity
+    with pytest.raises(EmbedderUnavailable):
+        embedder.embed(["hello"])
+    describe(place)
+    assert embedder.embed(["hello"])
+    assert embedder.identity != former
+
+
+def describe(place: Path) -> None:
+    """Writes the manifest anew, for the files as they are."""
+    manifest = models.read(models.DEFAULT_MODEL, place).manifest
+    files = {name: models.file_hash(place / name) for name in models.FILES}
+    (place / models.MANIFEST).write_text(
+        manifest.model_copy(update={"files": files}).model_dump_json()
+    )
+
+
 def test_a_model_that_is_prepared_later_is_found_later(
     copied_model: Callable[[], Path], tmp_path: Path
 ):
@@ -127,10 +151,7 @@ def test_a_graph_that_no_runtime_can_read_is_unavailable_and_leaks_nothing(
     place = copied_model()
     (place / models.GRAPH).unlink()
     (place / models.GRAPH).write_bytes(b"no graph")
-    manifest = models.read(models.DEFAULT_MODEL, place).manifest
-    files = manifest.files | {models.GRAPH: str(models.file_hash(place / models.GRAPH))}
-    changed = manifest.model_copy(update={"files": files})
-    (place / models.MANIFEST).write_text(changed.model_dump_json())
+    describe(place)
     with pytest.raises(EmbedderUnavailable, match="could not be loaded") as refusal:
         OnnxEmbedder(models.DEFAULT_MODEL, [place.parent]).embed(["hello"])
     assert str(place) not in str(refusal.value)
@@ -160,6 +181,10 @@ def test_embedding_again_and_again_does_not_grow_the_process(embedder: OnnxEmbed
     for _ in range(6):
         embedder.embed(texts)
     assert process.memory_info().rss - before < 30 * 2**20
+
+
+def test_the_runtime_keeps_no_arena_at_its_peak():
+    assert not session._options(threads=1).enable_cpu_mem_arena
 
 
 OFFLINE = """

@@ -54,6 +54,17 @@ def test_two_at_once_both_succeed(tmp_path: Path):
     assert models.is_valid(models.DEFAULT_MODEL, tmp_path / models.DEFAULT_MODEL)
 
 
+def test_a_faster_run_s_model_stays(tmp_path: Path):
+    def build(scratch: Path, model: Path) -> None:
+        build_small(scratch, model)
+        prepare.prepare(tmp_path, build_small)
+        faster.append((tmp_path / models.DEFAULT_MODEL).stat().st_ino)
+
+    faster = list[int]()
+    prepare.prepare(tmp_path, build)
+    assert (tmp_path / models.DEFAULT_MODEL).stat().st_ino == faster[0]
+
+
 def test_a_build_that_fails_leaves_nothing_behind(tmp_path: Path):
     with pytest.raises(AssertionError):
         prepare.prepare(tmp_path, build_never)

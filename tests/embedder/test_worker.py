@@ -49,6 +49,14 @@ def test_a_nudge_is_enough():
         wait_until(lambda: 1 in store.vectors)
 
 
+def test_a_nudge_is_done_with_after_one_round():
+    store = FakeChanges()
+    with running(store, FakeEmbedder()) as thread:
+        wait_until(lambda: store.takes == 1)
+        thread.nudge()
+        wait_until(lambda: store.takes == 2 and not thread._nudged.is_set())
+
+
 def test_what_others_wrote_is_found_without_a_nudge():
     store = FakeChanges()
     with running(store, FakeEmbedder(), interval=0.01):
