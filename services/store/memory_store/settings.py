@@ -1,7 +1,7 @@
 """The store's settings, read once."""
 
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -17,19 +17,27 @@ class SettingsError(Exception):
 
 
 class StoreSettings(BaseSettings):
-    """Raises pydantic's `ValidationError` for a value that is not allowed."""
+    """Each field is the variable `MCP_<NAME>`; its description completes "must be …"."""
 
     model_config = SettingsConfigDict(env_prefix="MCP_", frozen=True, extra="ignore")
 
-    memory_db: Path | None = None
-    """The SQLite file."""
-    memory_store_dir: Path | None = None
-    """Where the file lies that is named `memory.db` when `memory_db` names none."""
-    sqlite_busy_timeout: Annotated[int, Field(ge=0, le=600_000)] = 5000
-    """Milliseconds that a write waits for the lock; 0 fails at once."""
-    log_reads: bool = True
-    max_key_len: Annotated[int, Field(ge=1, le=4096)] = 256
-    max_value_len: Annotated[int, Field(ge=1, le=1_048_576)] = 16_384
+    memory_db: Path | None = Field(None, description="the name of a SQLite file")
+    memory_store_dir: Path | None = Field(
+        None, description="the folder of memory.db, used when MCP_MEMORY_DB names no file"
+    )
+    sqlite_busy_timeout: int = Field(
+        5000,
+        ge=0,
+        le=600_000,
+        description="a number of milliseconds from 0 (a locked database fails at once) to 600000",
+    )
+    log_reads: bool = Field(default=True, description="on or off")
+    max_key_len: int = Field(
+        256, ge=1, le=4096, description="a number of characters from 1 to 4096"
+    )
+    max_value_len: int = Field(
+        16_384, ge=1, le=1_048_576, description="a number of characters from 1 to 1048576"
+    )
 
     @property
     def database_path(self) -> Path:
@@ -79,7 +87,10 @@ def _sentence(settings: type[BaseSettings], error: ValidationError) -> str:
     reason = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return f"{reason}."
-    variable = f"{settings.model_config.get('env_prefix', '')}{first['loc'][0]}".upper()
+    field = str(first["loc"][0])
+    variable = f"{settings.model_config.get('env_prefix', '')}{field}".upper()
+    if allowed := settings.model_fields[field].description:
+        return f"{variable} must be {allowed}."
     return f"{variable} is not allowed: {reason[:1].lower()}{reason[1:]}."
 
 
