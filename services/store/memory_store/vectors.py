@@ -79,6 +79,10 @@ class _Block:
         return self._end - self._gone
 
     @property
+    def dimension(self) -> int:
+        return self._room.vectors.shape[1]
+
+    @property
     def nbytes(self) -> int:
         return self._room.nbytes
 
@@ -104,7 +108,7 @@ class _Block:
     def _move(self, more: int) -> None:
         """Leaves behind what is gone and makes room for more."""
         old, kept = self.rows(), len(self)
-        room = _room(int((kept + more) * GROWTH), old.vectors.shape[1])
+        room = _room(int((kept + more) * GROWTH), self.dimension)
         end = 0
         for start in range(0, len(old), CHUNK):
             chunk = old.pick(slice(start, start + CHUNK))
@@ -200,7 +204,7 @@ class VectorIndex:
     def _check(self, rows: Rows) -> None:
         block = next(iter(self._blocks.values()), None)
         if block:
-            _check_dimension(rows.vectors.shape[1], block.rows().vectors.shape[1])
+            _check_dimension(rows.vectors.shape[1], block.dimension)
 
     def _add(self, namespace: str, rows: Rows) -> None:
         block = self._blocks.get(namespace)

@@ -23,6 +23,9 @@ WORDS_RECIPE = 1
 """Raised whenever any text would get other words: an index made by another recipe is rebuilt."""
 LONGEST = 128
 MOST_IN_QUERY = 64
+REMEMBERED = 1 << 13
+REMEMBERED_LONGEST = 32
+"""What recurs is short; remembering long chunks too could take tens of megabytes."""
 PUNCTUATION = "!#$%&*+,-./:;=?@\\^_|~"
 
 _STOP_WORDS = """
@@ -113,10 +116,10 @@ def _words(text: str, cut_run: Callable[[str], list[str]]) -> Iterator[Sequence[
     for piece in _RUN_OR_CHUNK.findall(_plain(text)):
         if not piece.isascii() and _RUN.match(piece):
             yield cut_run(piece)
-        elif len(piece) > LONGEST:
+        elif len(piece) > REMEMBERED_LONGEST:
             yield _cut_chunk(piece)
         else:
-            yield _cut_known_chunk(piece)
+            yield _cut_short_chunk(piece)
 
 
 def _plain(text: str) -> str:
@@ -146,7 +149,7 @@ def _cut_chunk(chunk: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-_cut_known_chunk = lru_cache(maxsize=1 << 14)(_cut_chunk)
+_cut_short_chunk = lru_cache(REMEMBERED)(_cut_chunk)
 
 
 def _cut_name(name: str, shape: str) -> list[str]:
@@ -182,7 +185,7 @@ _stem_word = cast("Callable[[str], str]", Stemmer().stemWord)  # pyright: ignore
 _stemming = threading.Lock()
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(REMEMBERED)
 def _stem(word: str) -> str:
     word = word[:LONGEST]
     if not (word.isascii() and word.isalpha()):
