@@ -99,7 +99,7 @@ def test_a_setting_that_is_not_allowed_is_named_and_its_value_is_not(
 def test_a_bad_setting_stops_the_start(environment):
     said = refusal(environment | {"MCP_STORE_SECRET": SECRET, "MCP_SQLITE_BUSY_TIMEOUT": "-1"})
 
-    assert "MCP_SQLITE_BUSY_TIMEOUT is not allowed" in said
+    assert "MCP_SQLITE_BUSY_TIMEOUT must be a number of milliseconds from 0" in said
 
 
 def test_the_database_of_another_program_is_left_alone(environment, tmp_path):
