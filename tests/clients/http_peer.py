@@ -21,13 +21,13 @@ class Peer:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server.server_port}/mcp"
+        return f"{self.scheme}://127.0.0.1:{self.server.server_port}/mcp"
 
     def sent(self, method):
         return [(h, m) for _, h, m in self.requests if m and m.get("method") == method]
 
     @contextlib.contextmanager
-    def serving(self):
+    def serving(self, tls=None):
         peer = self
 
         class Handler(Exchange):
@@ -37,6 +37,8 @@ class Peer:
                 super().setup()
 
         self.server = Listener(("127.0.0.1", 0), Handler)
+        self.server.tls = tls
+        self.scheme = "https" if tls else "http"
         thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -50,6 +52,12 @@ class Peer:
 
 class Listener(ThreadingHTTPServer):
     request_queue_size = 64
+
+    def finish_request(self, request, client_address):
+        # The handshake belongs on the thread of its connection, where it may fail alone.
+        with contextlib.suppress(OSError):
+            secured = self.tls.wrap_socket(request, server_side=True) if self.tls else request
+            super().finish_request(secured, client_address)
 
 
 class Exchange(BaseHTTPRequestHandler):

@@ -2,11 +2,15 @@
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import types
 
 import pytest
 from clients.http_peer import Peer
+from clients.waiting import wait_until
 from memory_bridge import __version__, cli
 
 FACT = {
@@ -268,6 +272,17 @@ def test_a_slow_server_ends_in_six(peer, capsys):
     assert "0.3 seconds" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("number", "code"), [(-32602, 4), (-32603, 70)])
+def test_an_error_of_the_protocol_has_its_exit_code(peer, number, code):
+    peer.answers["memory_stats"] = lambda exchange: exchange.refuse(200, code=number)
+    assert cli.main(["stats", "--url", peer.url]) == code
+
+
+def test_an_answer_without_structure_is_a_sentence(run):
+    code, _, err = run("get", "sky", answer=None)
+    assert (code, err) == (6, "memory-bridge: memory_get answered without structured content.\n")
+
+
 def test_an_answer_of_another_form_is_a_sentence(run):
     code, _, err = run("get", "sky", answer={"something": "else"})
     assert code == 6
@@ -305,6 +320,7 @@ def test_wrong_usage_ends_in_two(words, capsys):
         ["--url", "http://x", "--token", "a", "--token-file", "b"],
         ["--url", "http://x", "--token-file", "/no/such/file"],
         ["--url", "http://x", "--token", "two words"],
+        ["--url", "http://x", "--token-file", os.devnull],
     ],
 )
 def test_a_way_that_cannot_be_taken_ends_in_two(words, capsys):
@@ -359,6 +375,30 @@ def test_a_reader_that_has_gone_is_no_noise(peer):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_an_interrupt_ends_in_130_and_the_server_is_told(peer):
+    peer.answers["memory_stats"] = lambda _: peer.closing.wait()
+    with piped(peer, "stats") as process:
+        wait_until(lambda: peer.sent("tools/call"))
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b""
+    assert process.returncode == 130
+    assert peer.sent("notifications/cancelled")
+
+
+def test_what_comes_after_serve_is_the_servers_own(environment):
+    seen = []
+    server = types.SimpleNamespace(main=seen.append)
+    environment.setitem(sys.modules, "memory_gateway.main", server)
+    assert cli.main(["serve", "file.db", "--http"]) == 0
+    assert seen == [["file.db", "--http"]]
+
+
+def test_serving_without_its_extra_says_how_to_get_it(environment, capsys):
+    environment.setitem(sys.modules, "memory_gateway.main", None)
+    assert cli.main(["serve"]) == 6
+    assert "pip install 'mcp-memory-bridge[server]'" in capsys.readouterr().err
 
 
 def test_the_version_is_that_of_the_distribution(capsys):

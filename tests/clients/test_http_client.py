@@ -2,13 +2,21 @@
 
 import json
 import socket
+import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 import pytest
 from clients.http_peer import Peer
 from clients.waiting import wait_until
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from memory_bridge.client import (
     Client,
     ConnectionLost,
@@ -21,6 +29,7 @@ from memory_bridge.client import (
     Unauthorized,
     Unreachable,
 )
+from memory_bridge.connections import Connection
 
 
 @pytest.fixture
@@ -83,6 +92,16 @@ def test_a_connection_that_the_server_closed_is_replaced(client, peer):
     wait_until(lambda: client._transport._pool._idle[0].stale)
     assert called(client, a=1) == {"a": 1}
     assert peer.connections == 2
+
+
+def test_a_request_that_could_not_be_handed_over_goes_again_over_a_new_connection(
+    client, peer, monkeypatch
+):
+    called(client)
+    monkeypatch.setattr(Connection, "stale", False)
+    client._transport._pool._idle[0]._socket.shutdown(socket.SHUT_WR)
+    assert called(client, a=1) == {"a": 1}
+    assert len(peer.sent("tools/call")) == 2
 
 
 def test_a_connection_of_one_answer_is_replaced(client, peer):
@@ -149,6 +168,30 @@ def test_a_request_of_the_server_is_answered_while_the_stream_goes_on(client, pe
     pong, refusal = replies()
     assert pong == {"jsonrpc": "2.0", "id": "p1", "result": {}}
     assert refusal["error"]["code"] == -32601
+
+
+def test_an_answer_to_the_server_that_fails_does_not_fail_the_call(client, peer):
+    def stream(exchange):
+        exchange.stream(exchange.event(id="p1", method="ping"), exchange.answer_event())
+
+    peer.answers["echo"] = stream
+    peer.answers[None] = lambda exchange: exchange.empty(500)
+    assert called(client, a=1) == {"a": 1}
+
+
+def test_a_message_longer_than_the_limit_is_refused(client, peer, monkeypatch):
+    monkeypatch.setattr("memory_bridge.sse.MAX_MESSAGE_BYTES", 1000)
+    monkeypatch.setattr("memory_bridge.responses.MAX_MESSAGE_BYTES", 1000)
+    with pytest.raises(ProtocolError, match="longer than 1000 bytes"):
+        called(client, text="x" * 1000)
+    peer.answers["echo"] = lambda x: x.stream(x.answer_event())
+    with pytest.raises(ProtocolError, match="longer than 1000 bytes"):
+        called(client, text="x" * 1000)
+
+
+def test_a_notification_is_sent(client, peer):
+    client.notify("notifications/roots/list_changed")
+    assert peer.sent("notifications/roots/list_changed")
 
 
 def test_a_stream_that_ends_without_an_answer_is_a_lost_connection(client, peer):
@@ -328,6 +371,37 @@ def test_nobody_listening_is_unreachable():
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/mcp"
         with pytest.raises(Unreachable, match="cannot be reached"), Client.http(url):
             pass
+
+
+def test_tls_is_spoken_with_those_who_prove_who_they_are(tmp_path, monkeypatch):
+    certificate = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with Peer().serving(context) as peer:
+        with pytest.raises(Unreachable, match="certificate verify failed"), Client.http(peer.url):
+            pass
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with Client.http(peer.url) as client:
+            assert called(client, a=1) == {"a": 1}
+            assert called(client, a="x" * 1_000_000)["a"][-1] == "x"
+
+
+def self_signed(folder):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "certificate.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    return file
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x/", "http://", "http://x:port/", "http://[::1"])

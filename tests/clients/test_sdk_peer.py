@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from memory_bridge.client import Client, MCPError, ToolFailed
 
+pytest.importorskip("mcp", reason="needs the official SDK")
+
 SCRIPT = str(Path(__file__).with_name("sdk_server.py"))
 
 

@@ -226,6 +226,11 @@ def test_a_client_that_was_killed_leaves_no_child():
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
+def test_a_client_that_is_not_open_says_so():
+    with pytest.raises(ConnectionLost, match="not open"):
+        Client.stdio(SERVER).call_tool("echo")
+
+
 def test_threads_end_with_the_client():
     before = threading.active_count()
     with Client.stdio(SERVER) as client:
