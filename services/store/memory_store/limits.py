@@ -1,8 +1,9 @@
 """What an argument may be. A refusal names the argument, what was wrong and what is allowed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from memory_store.contract import FactWrite, Invalid, SearchQuery
 
@@ -13,6 +14,8 @@ MAX_NAME_LENGTH = 128
 MAX_QUERY_LENGTH = 16_384
 MAX_TTL_SECONDS = 10 * 365 * 24 * 3600
 MAX_HOLD_SECONDS = 60
+MAX_DEPTH = 32
+"""Levels of lists and objects in metadata; readers of JSON give up at a few hundred."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,11 @@ def check_conditions(write: FactWrite) -> None:
 
 
 def check_metadata(metadata: dict[str, object], limits: Limits) -> None:
+    if _is_deeper(metadata, MAX_DEPTH):
+        raise Invalid(
+            f"metadata is nested too deeply; at most {MAX_DEPTH} levels are allowed",
+            argument="metadata",
+        )
     try:
         text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
@@ -123,6 +131,19 @@ def check_metadata(metadata: dict[str, object], limits: Limits) -> None:
             "metadata must be a JSON object without NaN and infinity", argument="metadata"
         ) from None
     check_text("metadata", text, limits.metadata)
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [inner for outer in level for inner in _inside(outer)]
+    return any(isinstance(value, dict | list | tuple) for value in level)
+
+
+def _inside(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[object, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list | tuple) else ()
 
 
 def check_query(query: SearchQuery, limits: Limits) -> None:

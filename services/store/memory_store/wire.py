@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from memory_store.contract import Invalid, Store, Word
+from memory_store.limits import MAX_DEPTH
 
 # The client lets an idle connection go before the server does: a request on a connection that
 # the server is just closing is lost without anybody knowing whether it arrived.
@@ -123,8 +124,13 @@ def _argument(fault: ErrorDetails) -> str:
     return str(next((part for part in place[1:] if part in _FIELDS), place[0]))
 
 
-def _texts(value: object, argument: str = "") -> Iterator[tuple[str, str]]:
+def _texts(value: object, argument: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Every text inside a value, with the name of the field that holds it."""
+    if depth > MAX_DEPTH:
+        raise Invalid(
+            f"{argument} is nested too deeply; at most {MAX_DEPTH} levels are allowed",
+            argument=argument,
+        )
     match value:
         case str():
             yield argument, value
@@ -132,11 +138,12 @@ def _texts(value: object, argument: str = "") -> Iterator[tuple[str, str]]:
             for name, inner in value:
                 yield from _texts(inner, name)
         case dict():
-            for pair in cast("dict[object, object]", value).items():
-                yield from _texts(pair, argument)
+            for name, inner in cast("dict[object, object]", value).items():
+                yield from _texts(name, argument)
+                yield from _texts(inner, argument, depth + 1)
         case list() | tuple():
             for inner in cast("list[object]", value):
-                yield from _texts(inner, argument)
+                yield from _texts(inner, argument, depth + 1)
         case _:
             pass
 
