@@ -20,6 +20,9 @@ from memory_store.events import Entry
 from memory_store.rows import FACT, PRESENT, fact_from, matching, to_json
 from memory_store.words import index_words
 
+MAX_VERSION = 2**63 - 1
+"""What a database's integers hold."""
+
 
 @dataclass(frozen=True)
 class Writing:
@@ -170,6 +173,8 @@ def any_expired(session: Session, now: int) -> bool:
 
 
 def _version(session: Session, namespace: str, key: str, version: int) -> Row | None:
+    if not 0 < version <= MAX_VERSION:
+        return None
     return session.one(
         f"SELECT NULL AS id, {FACT}, NULL AS failed FROM fact_version v"
         " WHERE v.namespace = :namespace AND v.key = :key AND v.version = :version",

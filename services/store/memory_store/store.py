@@ -105,8 +105,9 @@ class SqlStore:
         self, caller: Caller, namespace: str, keys: Sequence[str]
     ) -> list[Fact | None]:
         limits.check_count("keys", keys)
+        limits.check_name("namespace", namespace)
         for key in keys:
-            limits.check_address(namespace, key, self._limits)
+            limits.check_text("keys", key, self._limits.key, least=1)
         now = self._clock()
         with self._read() as session:
             found = [facts.get(session, namespace, key, now) for key in keys]
