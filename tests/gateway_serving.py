@@ -6,8 +6,7 @@ import selectors
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +31,6 @@ class Drain:
     def __call__(self) -> None:
         self.store.model_use(self.embedder.identity)
         drain(self.store, self.embedder, "tests")
-
-
-def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def environment(**settings: str) -> dict[str, str]:

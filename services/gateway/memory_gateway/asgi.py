@@ -16,7 +16,8 @@ FIRST_ERROR = 400
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream"
 BOTH = JSON + b", " + EVENT_STREAM
-ACCEPTABLE = frozenset({JSON, EVENT_STREAM, b"*/*", b"application/*", b"text/*"})
+STREAMS = frozenset({EVENT_STREAM, b"text/*", b"*/*"})
+ACCEPTABLE = STREAMS | {JSON, b"application/*"}
 
 
 async def refuse(
@@ -101,11 +102,17 @@ class Tolerance:
             await self._app(scope, receive, send)
             return
         accepted = _accepted(scope)
-        if not accepted or accepted & ACCEPTABLE:
+        answer_with_json = bool(accepted) and accepted <= {JSON, b"application/*"}
+        if not accepted or accepted & (STREAMS if _opens_stream(scope) else ACCEPTABLE):
             scope = _accepting_both(scope)
-        if scope["method"] == "POST" and accepted and accepted <= {JSON, b"application/*"}:
+        if answer_with_json and not _opens_stream(scope):
             send = StreamToJson(send)
         await self._app(scope, receive, send)
+
+
+def _opens_stream(scope: Scope) -> bool:
+    """Whether the response goes on until somebody ends it, so that JSON cannot answer it."""
+    return scope["method"] != "POST" or header(scope, b"mcp-method") == b"subscriptions/listen"
 
 
 def _accepted(scope: Scope) -> set[bytes]:

@@ -18,11 +18,12 @@ LONGEST_LINE = 4 * 1024 * 1024
 EDGE = 4096
 
 # The id of a message whose whole cannot be read: before the params or as the last member.
+_OTHERS = rb'(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*'
 _ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[^"\\\x00-\x1f\x80-\xff]{0,256})")\s*'
-_ID_IN_HEAD = re.compile(
-    rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*' + _ID + rb"[,}]"
+_ID_IN_HEAD = re.compile(rb"\s*\{\s*" + _OTHERS + _ID + rb"[,}]")
+_ID_IN_TAIL = re.compile(
+    rb"[}\]]\s*,\s*" + _OTHERS + _ID + rb'(?:,\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*)*\}\s*\Z'
 )
-_ID_IN_TAIL = re.compile(rb"[}\]]\s*,\s*" + _ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 
 @dataclass(frozen=True)

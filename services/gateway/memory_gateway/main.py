@@ -55,12 +55,12 @@ def _parser() -> argparse.ArgumentParser:
 def _read_settings(arguments: argparse.Namespace) -> "Settings":
     """Raises `ValueError` with a sentence."""
     from memory_embedder import settings as embedder
-    from memory_store.settings import StoreSettings
+    from memory_store.settings import ServerSettings, StoreSettings
 
     from memory_gateway import settings as gateway
 
     known = gateway.variable_names(
-        gateway.GatewaySettings, StoreSettings, embedder.EmbedderSettings
+        gateway.GatewaySettings, StoreSettings, ServerSettings, embedder.EmbedderSettings
     )
     for name, near in gateway.misspelled(known).items():
         sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")

@@ -122,7 +122,11 @@ def _sentence(model: type[BaseSettings], error: ValidationError) -> str:
 
 
 def variable_names(*models: type[BaseSettings]) -> set[str]:
-    return {PREFIX + name.upper() for model in models for name in model.model_fields}
+    return {
+        f"{model.model_config.get('env_prefix', '')}{name}".upper()
+        for model in models
+        for name in model.model_fields
+    }
 
 
 def misspelled(known: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

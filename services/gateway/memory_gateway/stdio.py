@@ -14,7 +14,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from memory_gateway.frames import Frame, LineReader, Unreadable
 from memory_gateway.mcp import MemoryServer
@@ -71,8 +71,15 @@ class StdioConnection:
         if isinstance(frame, Unreadable):
             await self._errors.send(SessionMessage(frame.answer))
             return
-        if isinstance(frame, JSONRPCRequest):
-            self._awaited.add(frame.id)
+        match frame:
+            case JSONRPCRequest(id=number):
+                self._awaited.add(number)
+            case JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": int() | str() as number}
+            ):
+                await self._settle(number)  # what was cancelled is never answered
+            case _:
+                pass
         await self._to_server.send(SessionMessage(frame))
 
     async def _watch_signals(self) -> None:
