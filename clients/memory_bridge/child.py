@@ -43,9 +43,18 @@ class Child:
     def start(self, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         """Reads from now on; `on_end` is called once, after the last line and the last words."""
         stdin, stdout, stderr = _pipes(self._process)
-        self._errors = self._thread(lambda: self._drain(stderr))
+        errors = self._thread(lambda: self._drain(stderr))
+
+        def read() -> None:
+            try:
+                self._read(stdout, on_line)
+            finally:
+                self._ended(_LAST_WORDS_SECONDS)
+                errors.join(_LAST_WORDS_SECONDS)
+                on_end()
+
         self._thread(lambda: self._write(stdin))
-        self._thread(lambda: self._read(stdout, on_line, on_end))
+        self._thread(read)
 
     def write(self, line: bytes) -> None:
         """Queues a line, so that a child which does not read cannot block the caller."""
@@ -94,15 +103,10 @@ class Child:
                 stdin.write(line + b"\n")
                 stdin.flush()
 
-    def _read(
-        self, stdout: IO[bytes], on_line: Callable[[bytes], None], on_end: Callable[[], None]
-    ) -> None:
+    def _read(self, stdout: IO[bytes], on_line: Callable[[bytes], None]) -> None:
         with stdout:
             while line := stdout.readline(MAX_MESSAGE_BYTES):
                 on_line(line)
-        self._ended(_LAST_WORDS_SECONDS)
-        self._errors.join(_LAST_WORDS_SECONDS)
-        on_end()
 
     def _drain(self, stderr: IO[bytes]) -> None:
         with stderr:

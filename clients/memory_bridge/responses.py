@@ -60,7 +60,9 @@ def refusal(response: HTTPResponse, *, has_session: bool) -> ClientError:
         return SessionLost("The server no longer knows this session.")
     if told and status in _CARRIES_JSON_RPC:
         return told
-    return HTTPFailure(f"The server refused the request ({status}): {reason}", status)
+    wait = response.getheader("Retry-After", "")
+    again = f" Try again in {wait} seconds." if wait.isdigit() else ""
+    return HTTPFailure(f"The server refused the request ({status}): {reason}{again}", status)
 
 
 def _json_rpc_error(text: bytes) -> MCPError | None:

@@ -304,8 +304,10 @@ def test_a_forbidden_call_is_an_error_of_its_own(client, peer):
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_another_refusal_carries_its_status(client, peer, status):
-    peer.answers["echo"] = lambda x: x.refuse(status, message="Too much.")
-    with pytest.raises(HTTPFailure, match="Too much") as failed:
+    peer.answers["echo"] = lambda x: x.refuse(
+        status, message="Too much.", headers={"Retry-After": "7"}
+    )
+    with pytest.raises(HTTPFailure, match=r"Too much\. Try again in 7 seconds\.") as failed:
         client.call_tool("echo")
     assert failed.value.status == status
 
