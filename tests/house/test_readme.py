@@ -18,7 +18,8 @@ TOKEN = "a-token-for-the-readme-0123456789"
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    block = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return block.findall(README.read_text("utf-8"))
 
 
 @pytest.fixture
