@@ -7,7 +7,7 @@ import time
 
 import psutil
 import pytest
-from gateway_serving import command, environment, stdio_server
+from gateway_serving import SECONDS, command, environment, stdio_server
 from mcp import Client, StdioServerParameters, stdio_client
 
 LAST_ANSWERS_SECONDS = 4.0
@@ -119,11 +119,16 @@ def test_the_end_of_the_input_ends_streams_and_does_not_wait_for_what_was_cancel
         assert server.process.returncode == 0
 
 
-def test_sigterm_ends_it_well(server):
-    server.call(1, "memory_set", key="k", value="v")
-    server.process.send_signal(signal.SIGTERM)
-    assert [answer["id"] for answer in server.close()] == [1]
-    assert server.process.returncode == 0
+def test_sigterm_lets_the_calls_under_way_be_answered(tmp_path):
+    with stdio_server(tmp_path / "memory.db", MCP_ENABLE_DEMO_TOOLS="1") as server:
+        server.initialize()
+        server.call(1, "lock_hold", seconds=1)
+        server.request(2, "ping")
+        assert server.answer()["id"] == 2
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(SECONDS)
+        assert [answer["id"] for answer in server.close()] == [1]
+        assert server.process.returncode == 0
 
 
 def test_stdout_carries_nothing_but_json_rpc(tmp_path):

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 RequestContext = ServerRequestContext[Any, Any]
 
 
-class Desk:
+class Calls:
     """Where calls cross into worker threads. A call that reached the store always finishes."""
 
     def __init__(self, memory: Memory, client_id: str | None) -> None:

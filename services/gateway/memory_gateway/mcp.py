@@ -31,7 +31,7 @@ from mcp_types import Tool as ToolDefinition
 from memory_store.contract import Fact, Invalid, NotFound, StoreError
 
 from memory_gateway.auth import principal_of
-from memory_gateway.calls import Desk, RequestContext, failure, tool_question
+from memory_gateway.calls import Calls, RequestContext, failure, tool_question
 from memory_gateway.memory import Memory
 from memory_gateway.prompts import PROMPTS
 from memory_gateway.resources import TEMPLATE, fact_uri, list_facts, read_fact
@@ -58,7 +58,7 @@ class MemoryServer:
     def __init__(
         self, memory: Memory, tools: Sequence[AnyTool], client_id: str | None = None
     ) -> None:
-        self._desk = Desk(memory, client_id)
+        self._calls = Calls(memory, client_id)
         self._tools = {tool.name: tool for tool in tools}
         self._definitions = [definition(tool) for tool in tools]
         self._prompts = {prompt.prompt.name: prompt for prompt in PROMPTS}
@@ -100,8 +100,8 @@ class MemoryServer:
             raise MCPError(INVALID_PARAMS, message)
         try:
             arguments = tool.read(params.arguments)
-            caller = self._desk.caller(principal_of(context.request), context, arguments.client_id)
-            result, changed = await self._desk.ask(caller, tool_question(tool, arguments))
+            caller = self._calls.caller(principal_of(context.request), context, arguments.client_id)
+            result, changed = await self._calls.ask(caller, tool_question(tool, arguments))
         except StoreError as error:
             return failure(error)
         await self._announce(changed)
@@ -152,9 +152,9 @@ class MemoryServer:
         data: dict[str, Any] | None = None,
     ) -> Answer:
         """Asks the memory on behalf of a request whose errors are the protocol's."""
-        caller = self._desk.caller(principal_of(context.request), context)
+        caller = self._calls.caller(principal_of(context.request), context)
         try:
-            return await self._desk.ask(caller, question)
+            return await self._calls.ask(caller, question)
         except StoreError as error:
             code = INVALID_PARAMS if isinstance(error, Invalid | NotFound) else INTERNAL_ERROR
             raise MCPError(code, error.message, data) from error

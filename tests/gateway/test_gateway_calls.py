@@ -1,0 +1,83 @@
+"""Calls between the event loop and the memory, and the frames of stdio, on their own."""
+
+import threading
+
+import anyio
+import anyio.to_thread
+import pytest
+from memory_gateway.auth import INSTALLATION, InstallationToken
+from memory_gateway.calls import Calls
+from memory_gateway.frames import LineReader, Unreadable
+from memory_store.contract import Caller, FactWrite
+
+WAIT = 20.0
+CALLER = Caller(principal="local", source_client="tests")
+LINES = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n\nnoise\r\n{"jsonrpc":"2.0","id":"2","met'
+
+
+@pytest.mark.anyio
+async def test_a_call_that_reached_the_store_finishes_when_its_caller_is_gone(memory):
+    reached, let_go = threading.Event(), threading.Event()
+
+    def write(context):
+        reached.set()
+        let_go.wait(WAIT)
+        context.memory.store.fact_set(CALLER, FactWrite(key="k", value="v"))
+
+    async with anyio.create_task_group() as calls:
+        calls.start_soon(Calls(memory, None).ask, CALLER, write)
+        await anyio.to_thread.run_sync(reached.wait, WAIT)
+        calls.cancel_scope.cancel()
+        let_go.set()
+    assert memory.store.fact_get(CALLER, "default", "k").value == "v"
+
+
+@pytest.mark.anyio
+async def test_the_embedder_is_nudged_after_a_write_even_when_the_call_fails_later(memory):
+    nudged = threading.Event()
+    object.__setattr__(memory, "nudge", nudged.set)
+
+    def write_and_fail(context):
+        context.wrote(context.memory.store.fact_set(CALLER, FactWrite(key="k", value="v")))
+        raise KeyError
+
+    with pytest.raises(Exception, match="Something went wrong"):
+        await Calls(memory, None).ask(CALLER, write_and_fail)
+    assert nudged.is_set()
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40, 1000])
+def test_lines_are_the_same_however_their_bytes_arrive(size):
+    reader = LineReader()
+    chunks = [LINES[start : start + size] for start in range(0, len(LINES), size)]
+    frames = [frame for chunk in chunks for frame in reader.feed(chunk)] + list(reader.end())
+    ping, noise, cut = frames
+    assert ping.method == "ping"
+    assert isinstance(noise, Unreadable)
+    assert noise.answer.id is None
+    assert isinstance(cut, Unreadable)
+    assert cut.answer.id == "2"
+
+
+def test_of_a_line_that_is_too_long_almost_nothing_is_kept():
+    reader = LineReader(longest=1000)
+    for _ in range(1000):
+        assert list(reader.feed(b"x" * 1000)) == []
+    assert reader._pieces == []
+    [frame] = reader.feed(b'\n{"jsonrpc":"2.0"')
+    assert frame.answer.error.code == -32600
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"params":{"id":5},"a":{', b'{"method":"m","params":{"id":5}}x']
+)
+def test_an_id_inside_the_params_is_not_taken_for_the_messages(line):
+    [frame] = LineReader().feed(line + b"\n")
+    assert frame.answer.id is None
+
+
+def test_the_token_of_the_installation_proves_the_installation():
+    verifier = InstallationToken("the token")
+    assert verifier.verify("the token") == INSTALLATION
+    assert verifier.verify("another") is None
+    assert "the token" not in repr(vars(verifier))
