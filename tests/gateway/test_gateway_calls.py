@@ -1,12 +1,13 @@
 """Calls between the event loop and the memory, and the frames of stdio, on their own."""
 
 import threading
+from functools import partial
 
 import anyio
 import anyio.to_thread
 import pytest
 from memory_gateway.auth import INSTALLATION, InstallationToken
-from memory_gateway.calls import Calls
+from memory_gateway.calls import THREADS, Calls
 from memory_gateway.frames import LineReader, Unreadable
 from memory_store.contract import Caller, FactWrite
 
@@ -25,11 +26,27 @@ async def test_a_call_that_reached_the_store_finishes_when_its_caller_is_gone(me
         context.memory.store.fact_set(CALLER, FactWrite(key="k", value="v"))
 
     async with anyio.create_task_group() as calls:
-        calls.start_soon(Calls(memory, None).ask, CALLER, write)
+        calls.start_soon(partial(Calls(memory, None).ask, CALLER, write, reading=False))
         await anyio.to_thread.run_sync(reached.wait, WAIT)
         calls.cancel_scope.cancel()
         let_go.set()
     assert memory.store.fact_get(CALLER, "default", "k").value == "v"
+
+
+@pytest.mark.anyio
+async def test_a_read_is_answered_while_more_writes_wait_than_there_are_threads(memory):
+    calls, let_go = Calls(memory, None), threading.Event()
+
+    def wait_for_the_lock(_context):
+        assert let_go.wait(WAIT)
+
+    async with anyio.create_task_group() as writers:
+        for _ in range(2 * THREADS):
+            writers.start_soon(partial(calls.ask, CALLER, wait_for_the_lock, reading=False))
+        with anyio.fail_after(WAIT):
+            answer = await calls.ask(CALLER, lambda _context: "read", reading=True)
+        let_go.set()
+    assert answer == "read"
 
 
 @pytest.mark.anyio
@@ -42,7 +59,7 @@ async def test_the_embedder_is_nudged_after_a_write_even_when_the_call_fails_lat
         raise KeyError
 
     with pytest.raises(Exception, match="Something went wrong"):
-        await Calls(memory, None).ask(CALLER, write_and_fail)
+        await Calls(memory, None).ask(CALLER, write_and_fail, reading=False)
     assert nudged.is_set()
 
 

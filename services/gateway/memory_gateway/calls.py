@@ -33,7 +33,8 @@ class Calls:
     def __init__(self, memory: Memory, client_id: str | None) -> None:
         self._memory = memory
         self._client_id = client_id
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._readers: anyio.CapacityLimiter | None = None
+        self._writers: anyio.CapacityLimiter | None = None
 
     def caller(
         self, principal: Principal, context: RequestContext, claimed: str | None = None
@@ -45,11 +46,21 @@ class Calls:
             request_id=secrets.token_hex(6),
         )
 
-    async def ask(self, caller: Caller, question: Callable[[Context], Answer]) -> Answer:
+    async def ask(
+        self, caller: Caller, question: Callable[[Context], Answer], *, reading: bool
+    ) -> Answer:
         """Returns what the question returns. Raises `StoreError` only."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(THREADS)
-        return await anyio.to_thread.run_sync(self._ask, caller, question, limiter=self._limiter)
+        limiter = self._reading_threads() if reading else self._writing_threads()
+        return await anyio.to_thread.run_sync(self._ask, caller, question, limiter=limiter)
+
+    # Threads of their own: writes that all wait for a lock would otherwise keep reads waiting.
+    def _reading_threads(self) -> anyio.CapacityLimiter:
+        self._readers = self._readers or anyio.CapacityLimiter(THREADS)
+        return self._readers
+
+    def _writing_threads(self) -> anyio.CapacityLimiter:
+        self._writers = self._writers or anyio.CapacityLimiter(THREADS)
+        return self._writers
 
     def _ask(self, caller: Caller, question: Callable[[Context], Answer]) -> Answer:
         context = Context(self._memory, caller)

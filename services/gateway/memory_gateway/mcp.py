@@ -101,7 +101,9 @@ class MemoryServer:
         try:
             arguments = tool.read(params.arguments)
             caller = self._calls.caller(principal_of(context.request), context, arguments.client_id)
-            result, changed = await self._calls.ask(caller, tool_question(tool, arguments))
+            result, changed = await self._calls.ask(
+                caller, tool_question(tool, arguments), reading=tool.read_only
+            )
         except StoreError as error:
             return failure(error)
         await self._announce(changed)
@@ -154,7 +156,7 @@ class MemoryServer:
         """Asks the memory on behalf of a request whose errors are the protocol's."""
         caller = self._calls.caller(principal_of(context.request), context)
         try:
-            return await self._calls.ask(caller, question)
+            return await self._calls.ask(caller, question, reading=True)
         except StoreError as error:
             code = INVALID_PARAMS if isinstance(error, Invalid | NotFound) else INTERNAL_ERROR
             raise MCPError(code, error.message, data) from error
