@@ -42,8 +42,9 @@ def user_version(connection: sqlite3.Connection) -> int:
 
 
 def check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    theirs = connection.execute("PRAGMA application_id").fetchone()["application_id"]
+    # In this order: another process may make the file ours between the two looks.
     tables = connection.execute("SELECT count(*) AS n FROM sqlite_schema").fetchone()["n"]
+    theirs = connection.execute("PRAGMA application_id").fetchone()["application_id"]
     if tables and theirs != APPLICATION_ID:
         raise NotOurs(f"{path} is a database of another program; name another file")
 
