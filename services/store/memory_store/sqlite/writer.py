@@ -1,6 +1,7 @@
 """The one thread that writes."""
 
 import contextlib
+import math
 import queue
 import random
 import sqlite3
@@ -87,18 +88,17 @@ class Writer:
         while jobs:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if not is_busy(error):
-                    raise
-                jobs = self._give_up_overdue(jobs, error)
+            except sqlite3.Error as error:
+                jobs = self._give_up(jobs, error)
                 self._drain(jobs)
                 time.sleep(random.uniform(0.0005, 0.003))  # noqa: S311 - jitter, not a secret
             else:
                 return jobs
         return jobs
 
-    def _give_up_overdue(self, jobs: list[_Job], error: sqlite3.Error) -> list[_Job]:
-        now = time.monotonic()
+    def _give_up(self, jobs: list[_Job], error: sqlite3.Error) -> list[_Job]:
+        """Tells those that are overdue, or all where waiting cannot help; returns the others."""
+        now = time.monotonic() if is_busy(error) else math.inf
         for job in jobs:
             if job.deadline <= now:
                 job.answer.set_exception(error)
@@ -119,8 +119,9 @@ class Writer:
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = job.run(self._session)
-        except Exception as error:  # noqa: BLE001 - raised again where it was asked for
-            # A full disk or a failed read ends the whole transaction, and then the batch.
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise  # a full disk or a failed read ended the transaction, and so the batch
             self._connection.execute("ROLLBACK TO attempt")
             self._connection.execute("RELEASE attempt")
             return None, error
