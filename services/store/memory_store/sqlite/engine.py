@@ -20,20 +20,31 @@ Result = TypeVar("Result")
 READERS_KEPT = 8
 
 
+_FAILED = (Internal, "the store failed; its log says why")
+_BUSY = (Busy, "the database is in use by another process; nothing was written, try again")
+_DAMAGED = (Internal, "the database file is damaged; restore it from a backup")
+_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_FULL: (
+        Unavailable,
+        "the disk is full; nothing was written, free some space and try again",
+    ),
+    sqlite3.SQLITE_READONLY: (Unavailable, "the database is read-only; nothing was written"),
+    sqlite3.SQLITE_IOERR: (Unavailable, "the disk reported an error; nothing was written"),
+    sqlite3.SQLITE_CANTOPEN: (
+        Unavailable,
+        "the database cannot be opened; is it a file that may be written?",
+    ),
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+}
+
+
 def translate(error: sqlite3.Error) -> StoreError:
     """The one door through which SQLite's errors leave, as the contract's."""
-    code = code_of(error)
-    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return Busy("the database is in use by another process; nothing was written, try again")
-    if code == sqlite3.SQLITE_FULL:
-        return Unavailable("the disk is full; nothing was written, free some space and try again")
-    if code == sqlite3.SQLITE_READONLY:
-        return Unavailable("the database is read-only; nothing was written")
-    if code == sqlite3.SQLITE_IOERR:
-        return Unavailable("the disk reported an error; nothing was written")
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-        return Internal("the database file is damaged; restore it from a backup")
-    return Internal("the store failed; its log says why")
+    kind, message = _MEANINGS.get(code_of(error), _FAILED)
+    return kind(message)
 
 
 class SqliteEngine:
@@ -46,6 +57,7 @@ class SqliteEngine:
         self.path = path
         self._patience = busy_timeout_ms / 1000
         self._idle: list[sqlite3.Connection] = []
+        self._closed = False
         self.text = SqliteText()
         self.vectors = SqliteVectors()
         try:
@@ -53,11 +65,13 @@ class SqliteEngine:
             self._writer = Writer(path, self._patience)
         except sqlite3.Error as error:
             raise translate(error) from error
+        except OSError as error:
+            raise Unavailable("the database cannot be opened: its folder cannot be made") from error
 
     @contextlib.contextmanager
     def read(self) -> Generator[SqliteSession]:
         try:
-            connection = self._idle.pop() if self._idle else connect(self.path)
+            connection = self._reader()
             try:
                 connection.execute("BEGIN")
                 yield SqliteSession(connection)
@@ -66,10 +80,18 @@ class SqliteEngine:
         except sqlite3.Error as error:
             raise translate(error) from error
 
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise Unavailable("the store is closed")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return connect(self.path)
+
     def _end_reading(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        if len(self._idle) < READERS_KEPT:
+        if len(self._idle) < READERS_KEPT and not self._closed:
             self._idle.append(connection)
         else:
             connection.close()
@@ -107,6 +129,7 @@ class SqliteEngine:
         return self._schema
 
     def close(self) -> None:
+        self._closed = True
         self._writer.close()
         while self._idle:
             self._idle.pop().close()
