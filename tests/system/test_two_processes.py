@@ -1,0 +1,62 @@
+"""Two processes on one file: nothing is lost, and everything says whose it was."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from memory_store.contract import Caller, FactWrite
+from memory_store.sqlite import SqliteEngine
+from memory_store.store import SqlStore
+
+INCREMENTING = Path(__file__).with_name("incrementing.py")
+TIMES = 1000
+NAMES = ("one", "two")
+LIMIT_SECONDS = 100
+
+
+def start(path, name):
+    return subprocess.Popen(
+        [sys.executable, str(INCREMENTING), str(path), name, str(TIMES)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def all_events(store):
+    cursor = None
+    while True:
+        page = store.event_list("default", "counter", True, limit=1000, cursor=cursor)
+        yield from page.events
+        if (cursor := page.next_cursor) is None:
+            return
+
+
+def test_contended_increments_of_two_processes_end_exactly(tmp_path):
+    path = tmp_path / "memory.db"
+    store = SqlStore(SqliteEngine(path), log_reads=False)
+    creator = Caller(principal="installation", source_client="creator")
+    store.fact_set(creator, FactWrite(key="counter", value="0"))
+    processes = [start(path, name) for name in NAMES]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    errors = [process.communicate(timeout=LIMIT_SECONDS)[1] for process in processes]
+
+    assert errors == [""] * 2
+    fact = store.fact_get(creator, "default", "counter")
+    assert (fact.value, fact.version) == (str(2 * TIMES), 2 * TIMES + 1)
+    events = list(all_events(store))
+    sets = [event for event in reversed(events) if event.kind == "set"]
+    assert [event.value_after for event in sets] == [str(n) for n in range(2 * TIMES + 1)]
+    assert Counter(event.source_client for event in sets) == {"creator": 1} | dict.fromkeys(
+        NAMES, TIMES
+    )
+    lost = {event.source_client for event in events if event.kind == "conflict"}
+    assert lost == set(NAMES), "the two never met"
+    reads = Counter(event.source_client for event in events if event.kind == "get")
+    assert reads == dict.fromkeys(NAMES, TIMES)
+    store.close()
