@@ -2,7 +2,7 @@
 
 import json
 import os
-import selectors
+import queue
 import subprocess
 import sys
 import threading
@@ -54,8 +54,15 @@ class StdioServer:
             env=environment(**settings),
         )
         self.errors: list[bytes] = []
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._stderr = threading.Thread(target=self._drain_errors, daemon=True)
         self._stderr.start()
+        self._stdout = threading.Thread(target=self._read_lines, daemon=True)
+        self._stdout.start()
+
+    def _read_lines(self) -> None:
+        for line in self.process.stdout or ():
+            self._lines.put(line)
 
     def _drain_errors(self) -> None:
         self.errors.extend(self.process.stderr or ())
@@ -72,10 +79,11 @@ class StdioServer:
         self.request(number, "tools/call", name=tool, arguments=arguments)
 
     def answer(self, seconds: float = SECONDS) -> dict[str, Any]:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            assert selector.select(seconds), f"no answer; stderr: {b''.join(self.errors)!r}"
-        return json.loads(self.process.stdout.readline())
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError(f"no answer; stderr: {b''.join(self.errors)!r}") from None
+        return json.loads(line)
 
     def initialize(self, client: str = "raw") -> dict[str, Any]:
         introduction = {"name": client, "version": "1"}
@@ -93,8 +101,9 @@ class StdioServer:
     def close(self) -> list[dict[str, Any]]:
         """Ends the input; returns what was still answered."""
         self.process.stdin.close()
-        rest = [json.loads(line) for line in self.process.stdout]
         self.process.wait(SECONDS)
+        self._stdout.join(SECONDS)
+        rest = [json.loads(self._lines.get()) for _ in range(self._lines.qsize())]
         self._stderr.join(SECONDS)
         return rest
 
