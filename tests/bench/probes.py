@@ -43,7 +43,7 @@ PROBES = (
         "the last sentence of 4 KB",
         LAST_SENTENCE,
         "journal/long",
-        ("hybrid", "lexical", "semantic"),
+        ("hybrid", "lexical"),
     ),
     Probe("a question to the last sentence", "where is the spare key?", "journal/long"),
     Probe("an identifier", "config.prod.yaml", "files/a", ("hybrid", "lexical")),
