@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fakes import FakeEmbedder
 from memory_store.contract import Caller, Store
+from memory_store.sqlite import SqliteEngine
 from memory_store.store import SqlStore
 from store.holders import HOLDERS, Clock, Front, Hand, Holder, Meaning
 
@@ -96,3 +97,21 @@ def bob(store: Store) -> Hand:
 @pytest.fixture
 def meaning(store: Store) -> Meaning:
     return Meaning(store, FakeEmbedder())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def opening(path: Path) -> Iterator[Callable[..., SqlStore]]:
+    """Opens stores on one SQLite file, as so many processes would."""
+    with ExitStack() as stack:
+
+        def open_one(busy_timeout_ms: int = 5000, **options: Any) -> SqlStore:
+            store = SqlStore(SqliteEngine(path, busy_timeout_ms), **options)
+            stack.callback(store.close)
+            return store
+
+        yield open_one
