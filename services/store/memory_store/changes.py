@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from memory_store.contract import Backlog, Change, Invalid, ModelIdentity, SubjectVectors
 from memory_store.engine import Session
+from memory_store.namespaces import NUMBER
 
 MAX_ATTEMPTS = 5
 FLOAT_BYTES = 4
@@ -117,7 +118,7 @@ def _set_aside_deadly(session: Session, now: int) -> None:
 
 def _text(session: Session, subject: int, version: int) -> str:
     row = session.one(
-        "SELECT v.key, v.value FROM fact f JOIN fact_version v ON v.namespace = f.namespace"
+        "SELECT v.key, v.value FROM fact f JOIN fact_version v ON v.namespace_id = f.namespace_id"
         " AND v.key = f.key AND v.version = :version WHERE f.id = :subject",
         subject=subject,
         version=version,
@@ -183,7 +184,7 @@ def backlog(session: Session, namespace: str | None) -> Backlog:
         " coalesce(sum(c.failed), 0) AS failed,"
         " max(CASE WHEN c.failed = 1 THEN c.reason END) AS failure"
         " FROM change c JOIN fact f ON f.id = c.subject"
-        " WHERE :namespace IS NULL OR f.namespace = :namespace",
+        f" WHERE :namespace IS NULL OR f.namespace_id = {NUMBER}",
         namespace=namespace,
     )
     return Backlog(**row) if row else Backlog(pending=0, failed=0)

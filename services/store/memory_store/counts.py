@@ -3,10 +3,11 @@
 from memory_store import changes
 from memory_store.contract import Stats
 from memory_store.engine import Engine, Session
+from memory_store.namespaces import NUMBER
 
 
 def stats(engine: Engine, session: Session, namespace: str | None, now: int) -> Stats:
-    of = "1 = 1" if namespace is None else "{table}.namespace = :namespace"
+    of = "1 = 1" if namespace is None else f"{{table}}.namespace_id = {NUMBER}"
     living = "(f.expires_at IS NULL OR f.expires_at > :now)"
     model = changes.model_in_use(session)
     return Stats(
@@ -25,7 +26,7 @@ def stats(engine: Engine, session: Session, namespace: str | None, now: int) -> 
         backlog=changes.backlog(session, namespace),
         model=None if model is None else model.identity,
         namespaces=_count(
-            session, f"(SELECT DISTINCT f.namespace FROM fact f WHERE {living}) n", None, now
+            session, f"(SELECT DISTINCT f.namespace_id FROM fact f WHERE {living}) n", None, now
         ),
         bytes=engine.size(),
         engine=engine.name,

@@ -34,9 +34,9 @@ class Filter:
 class TextIndex(Protocol):
     """The lexical index. It stores the words that it is given and knows nothing of language."""
 
-    def put(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None: ...
+    def put(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None: ...
 
-    def remove(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None:
+    def remove(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
         """`words` are those that `put` was given."""
         ...
 
@@ -50,7 +50,7 @@ class TextIndex(Protocol):
         ...
 
     def rank(
-        self, session: Session, namespace: str, words: Sequence[str], where: Filter, limit: int
+        self, session: Session, namespace: int, words: Sequence[str], where: Filter, limit: int
     ) -> list[tuple[int, float]]:
         """Returns (fact, bm25 > 0), best first, of the facts with any of the words.
 
@@ -65,7 +65,7 @@ class VectorRanking(Protocol):
     def rank(
         self,
         session: Session,
-        namespace: str,
+        namespace: int,
         model: str,
         query: bytes,
         where: Filter,

@@ -8,24 +8,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory_store import namespaces
 from memory_store.contract import READ_KINDS, Caller, EventKind, EventPage, StoreError
 from memory_store.cursors import Cursor
 from memory_store.engine import Engine, Session
+from memory_store.namespaces import NUMBER
 from memory_store.rows import event_from, to_json
 
 logger = logging.getLogger(__name__)
 
 _INSERT = (
-    "INSERT INTO event (at, namespace, kind, key, version, version_before, version_after, body,"
+    "INSERT INTO event (at, namespace_id, kind, key, version, version_before, version_after, body,"
     " detail, source_client, principal, self_reported, claimed_client, request_id)"
-    " VALUES (:at, :namespace, :kind, :key, :version, :version_before, :version_after, :body,"
+    " VALUES (:at, :number, :kind, :key, :version, :version_before, :version_after, :body,"
     " :detail, :source_client, :principal, :self_reported, :claimed_client, :request_id)"
 )
 _SELECT = (
-    "SELECT e.*, b.value AS value_before, a.value AS value_after FROM event e"
-    " LEFT JOIN fact_version b ON b.namespace = e.namespace AND b.key = e.key"
+    "SELECT e.*, n.name AS namespace, b.value AS value_before, a.value AS value_after FROM event e"
+    " LEFT JOIN namespace n ON n.id = e.namespace_id"
+    " LEFT JOIN fact_version b ON b.namespace_id = e.namespace_id AND b.key = e.key"
     " AND b.version = e.version_before"
-    " LEFT JOIN fact_version a ON a.namespace = e.namespace AND a.key = e.key"
+    " LEFT JOIN fact_version a ON a.namespace_id = e.namespace_id AND a.key = e.key"
     " AND a.version = e.version_after"
 )
 _READS = ", ".join(f"'{kind}'" for kind in READ_KINDS)
@@ -51,7 +54,7 @@ def append(session: Session, entry: Entry) -> None:
     session.run(
         _INSERT,
         at=entry.at,
-        namespace=entry.namespace,
+        number=namespaces.ensure(session, entry.namespace),
         kind=entry.kind,
         key=entry.key,
         version=entry.version,
@@ -77,7 +80,7 @@ def page(
     include_reads: bool,
 ) -> EventPage:
     place = Cursor("event_list", namespace, key, include_reads)
-    conditions = ["e.namespace = :namespace"]
+    conditions = [f"e.namespace_id = {NUMBER}"]
     parameters: dict[str, object] = {"namespace": namespace, "limit": limit + 1}
     if key is not None:
         conditions.append("e.key = :key")

@@ -1,9 +1,8 @@
 """Facts: writing them under conditions, reading them as they are and as they were."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_store import changes, events
+from memory_store import changes, events, namespaces
 from memory_store.contract import (
     Caller,
     Conflict,
@@ -17,11 +16,16 @@ from memory_store.contract import (
 from memory_store.cursors import Cursor
 from memory_store.engine import Engine, Row, Session
 from memory_store.events import Entry
+from memory_store.namespaces import NUMBER
 from memory_store.rows import FACT, PRESENT, fact_from, matching, to_json
 from memory_store.words import index_words
 
 MAX_VERSION = 2**63 - 1
 """What a database's integers hold."""
+_VERSION = (
+    f"SELECT NULL AS id, {FACT}, NULL AS failed, v.removed_at FROM fact_version v"
+    " JOIN namespace n ON n.id = v.namespace_id"
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class _Content:
 def present(session: Session, namespace: str, key: str) -> Row | None:
     """Returns what the key holds, expired or not."""
     return session.one(
-        f"{PRESENT} WHERE f.namespace = :namespace AND f.key = :key", namespace=namespace, key=key
+        f"{PRESENT} WHERE f.namespace_id = {NUMBER} AND f.key = :key", namespace=namespace, key=key
     )
 
 
@@ -66,8 +70,7 @@ def get_version(session: Session, namespace: str, key: str, version: int) -> Fac
 def get_at(session: Session, namespace: str, key: str, at: int) -> Fact | None:
     """Returns what the key held at a time: the newest version of then, unless it had gone."""
     row = session.one(
-        f"SELECT NULL AS id, {FACT}, NULL AS failed, v.removed_at FROM fact_version v"
-        " WHERE v.namespace = :namespace AND v.key = :key AND v.written_at <= :at"
+        f"{_VERSION} WHERE v.namespace_id = {NUMBER} AND v.key = :key AND v.written_at <= :at"
         " ORDER BY v.version DESC LIMIT 1",
         namespace=namespace,
         key=key,
@@ -176,8 +179,7 @@ def _version(session: Session, namespace: str, key: str, version: int) -> Row | 
     if not 0 < version <= MAX_VERSION:
         return None
     return session.one(
-        f"SELECT NULL AS id, {FACT}, NULL AS failed FROM fact_version v"
-        " WHERE v.namespace = :namespace AND v.key = :key AND v.version = :version",
+        f"{_VERSION} WHERE v.namespace_id = {NUMBER} AND v.key = :key AND v.version = :version",
         namespace=namespace,
         key=key,
         version=version,
@@ -267,15 +269,16 @@ def _store(
     detail: dict[str, object],
 ) -> Fact:
     session = writing.session
-    version = _last_version(session, namespace, key) + 1
+    number = namespaces.ensure(session, namespace)
+    version = _last_version(session, number, key) + 1
     # A clock that stepped back must not let an older version look like the newer one.
     at = writing.now if current is None else max(writing.now, current["written_at"])
     session.run(
-        "INSERT INTO fact_version (namespace, key, version, value, tags, metadata, expires_at,"
+        "INSERT INTO fact_version (namespace_id, key, version, value, tags, metadata, expires_at,"
         " created_at, written_at, source_client, principal, self_reported)"
-        " VALUES (:namespace, :key, :version, :value, :tags, :metadata, :expires_at,"
+        " VALUES (:number, :key, :version, :value, :tags, :metadata, :expires_at,"
         " :created_at, :written_at, :source_client, :principal, :self_reported)",
-        namespace=namespace,
+        number=number,
         key=key,
         version=version,
         value=content.value,
@@ -288,7 +291,7 @@ def _store(
         principal=writing.caller.principal,
         self_reported=int(writing.caller.self_reported),
     )
-    _point(writing, namespace, key, current, content, version)
+    _point(writing, number, key, current, content, version)
     events.append(
         session,
         Entry(
@@ -311,7 +314,7 @@ def _store(
 
 def _point(
     writing: Writing,
-    namespace: str,
+    namespace: int,
     key: str,
     current: Row | None,
     content: _Content,
@@ -320,9 +323,9 @@ def _point(
     """Makes the version the present one, in the table of facts and in what is derived from it."""
     session = writing.session
     row = session.one(
-        "INSERT INTO fact (namespace, key, version, expires_at)"
+        "INSERT INTO fact (namespace_id, key, version, expires_at)"
         " VALUES (:namespace, :key, :version, :expires_at)"
-        " ON CONFLICT (namespace, key) DO UPDATE SET version = excluded.version,"
+        " ON CONFLICT (namespace_id, key) DO UPDATE SET version = excluded.version,"
         " expires_at = excluded.expires_at RETURNING id",
         namespace=namespace,
         key=key,
@@ -345,7 +348,7 @@ def _unindex(writing: Writing, current: Row) -> None:
     writing.engine.text.remove(
         writing.session,
         current["id"],
-        current["namespace"],
+        current["namespace_id"],
         index_words(current["key"], current["value"], *tags),
     )
     writing.session.run("DELETE FROM fact_tag WHERE fact_id = :fact", fact=current["id"])
@@ -356,10 +359,10 @@ def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None
     _unindex(writing, current)
     changes.forget(session, current["id"])
     session.run(
-        "UPDATE fact_version SET removed_at = :at WHERE namespace = :namespace AND key = :key"
+        "UPDATE fact_version SET removed_at = :at WHERE namespace_id = :namespace AND key = :key"
         " AND version = :version",
         at=max(at, current["written_at"]),
-        namespace=current["namespace"],
+        namespace=current["namespace_id"],
         key=current["key"],
         version=current["version"],
     )
@@ -378,23 +381,11 @@ def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None
     )
 
 
-def _last_version(session: Session, namespace: str, key: str) -> int:
+def _last_version(session: Session, namespace: int, key: str) -> int:
     row = session.one(
         "SELECT coalesce(max(version), 0) AS version FROM fact_version"
-        " WHERE namespace = :namespace AND key = :key",
+        " WHERE namespace_id = :namespace AND key = :key",
         namespace=namespace,
         key=key,
     )
     return int(row["version"]) if row else 0
-
-
-def namespaces(session: Session, now: int) -> list[Row]:
-    return session.all(
-        "SELECT namespace AS name, count(*) AS facts FROM fact"
-        " WHERE expires_at IS NULL OR expires_at > :now GROUP BY namespace ORDER BY namespace",
-        now=now,
-    )
-
-
-def many(session: Session, namespace: str, keys: Sequence[str], now: int) -> list[Fact | None]:
-    return [get(session, namespace, key, now) for key in keys]

@@ -35,7 +35,7 @@ def _rebuild(engine: Engine, session: Session) -> None:
         for row in rows:
             fact = fact_from(row)
             words = index_words(fact.key, fact.value, *fact.tags)
-            engine.text.put(session, row["id"], fact.namespace, words)
+            engine.text.put(session, row["id"], row["namespace_id"], words)
         after = rows[-1]["id"]
         logger.info("lexical index: remade up to fact %d", after)
     session.run(

@@ -7,17 +7,19 @@ from typing import Any
 from memory_store.clock import moment
 from memory_store.contract import Event, Fact, IndexState
 from memory_store.engine import Filter, Row
+from memory_store.namespaces import NUMBER
 
 FACT = (
-    "v.namespace, v.key, v.value, v.version, v.tags, v.metadata, v.expires_at,"
-    " v.created_at, v.written_at, v.source_client, v.principal, v.self_reported"
+    "n.name AS namespace, v.namespace_id, v.key, v.value, v.version, v.tags, v.metadata,"
+    " v.expires_at, v.created_at, v.written_at, v.source_client, v.principal, v.self_reported"
 )
-"""The columns of a fact's version."""
+"""The columns of a fact's version, of `fact_version v JOIN namespace n`."""
 
 PRESENT = (
     f"SELECT f.id, {FACT}, c.failed FROM fact f"
     " JOIN fact_version v"
-    " ON v.namespace = f.namespace AND v.key = f.key AND v.version = f.version"
+    " ON v.namespace_id = f.namespace_id AND v.key = f.key AND v.version = f.version"
+    " JOIN namespace n ON n.id = f.namespace_id"
     " LEFT JOIN change c ON c.subject = f.id"
 )
 """Facts as they are now, with what their embedding waits for."""
@@ -74,7 +76,7 @@ def to_json(value: Any) -> str:
 
 def matching(namespace: str, prefix: str, tags: tuple[str, ...], now: int) -> Filter:
     """The facts of a namespace that are not expired, begin with `prefix` and have all `tags`."""
-    conditions = ["f.namespace = :namespace", "(f.expires_at IS NULL OR f.expires_at > :now)"]
+    conditions = [f"f.namespace_id = {NUMBER}", "(f.expires_at IS NULL OR f.expires_at > :now)"]
     parameters: dict[str, object] = {"namespace": namespace, "now": now}
     if prefix:
         conditions.append("f.key >= :prefix")

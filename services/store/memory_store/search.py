@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from memory_store import changes, facts
+from memory_store import changes, facts, namespaces
 from memory_store.contract import SearchHit, SearchMode, SearchQuery, SearchResult
 from memory_store.engine import Engine, Filter, Session
 from memory_store.rows import PRESENT, fact_from, matching
@@ -29,13 +29,27 @@ class _Scored:
     lexical: float | None
 
 
+@dataclass(frozen=True)
+class _Scope:
+    """Where a query looks: a transaction, a namespace, a filter."""
+
+    engine: Engine
+    session: Session
+    namespace: int
+    where: Filter
+
+
 def search(engine: Engine, session: Session, query: SearchQuery, now: int) -> SearchResult:
+    mode = mode_of(session, query)
+    namespace = namespaces.find(session, query.namespace)
+    if namespace is None:
+        return SearchResult(mode=mode, hits=())
     where = matching(query.namespace, query.prefix, query.tags, now)
     if facts.any_expired(session, now):
         where = replace(where, narrow=True)
-    mode = mode_of(session, query)
-    lexical = {} if mode == "semantic" else _lexical(engine, session, query, where)
-    cosines = {} if mode == "lexical" else _cosines(engine, session, query, where, lexical)
+    scope = _Scope(engine, session, namespace, where)
+    lexical = {} if mode == "semantic" else _lexical(scope, query)
+    cosines = {} if mode == "lexical" else _cosines(scope, query, lexical)
     ranked = _fuse(mode, lexical, cosines)
     if query.min_score is not None:
         ranked = [scored for scored in ranked if scored.score >= query.min_score]
@@ -58,30 +72,25 @@ def telling(commonness: dict[str, float], count: int) -> list[str]:
     return [word for word, share in commonness.items() if share <= COMMON] or list(commonness)
 
 
-def _lexical(
-    engine: Engine, session: Session, query: SearchQuery, where: Filter
-) -> dict[int, float]:
+def _lexical(scope: _Scope, query: SearchQuery) -> dict[int, float]:
     words = query_words(query.text)
     if not words:
         return {}
-    count, shares = engine.text.commonness(session, words)
-    ranked = engine.text.rank(session, query.namespace, telling(shares, count), where, CANDIDATES)
+    text, session = scope.engine.text, scope.session
+    count, shares = text.commonness(session, words)
+    words = telling(shares, count)
+    ranked = text.rank(session, scope.namespace, words, scope.where, CANDIDATES)
     best = max((score for _, score in ranked), default=0.0)
     return {fact: score / best if best > 0 else 1.0 for fact, score in ranked}
 
 
-def _cosines(
-    engine: Engine,
-    session: Session,
-    query: SearchQuery,
-    where: Filter,
-    lexical: dict[int, float],
-) -> dict[int, float]:
+def _cosines(scope: _Scope, query: SearchQuery, lexical: dict[int, float]) -> dict[int, float]:
     """The nearest facts, and how near those are that words alone proposed."""
     vector, model = query.vector or b"", query.model or ""
-    nearest = dict(engine.vectors.rank(session, query.namespace, model, vector, where, CANDIDATES))
+    vectors, session = scope.engine.vectors, scope.session
+    nearest = dict(vectors.rank(session, scope.namespace, model, vector, scope.where, CANDIDATES))
     others = [fact for fact in lexical if fact not in nearest]
-    return nearest | engine.vectors.score(session, model, vector, others)
+    return nearest | vectors.score(session, model, vector, others)
 
 
 def _fuse(mode: SearchMode, lexical: dict[int, float], cosines: dict[int, float]) -> list[_Scored]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from memory_store import changes, counts, events, facts, idempotency, limits, search
+from memory_store import changes, counts, events, facts, idempotency, limits, namespaces, search
 from memory_store.clock import Clock, milliseconds, system_clock
 from memory_store.contract import (
     Caller,
@@ -218,7 +218,7 @@ class SqlStore:
     def namespace_list(self) -> list[NamespaceInfo]:
         now = self._clock()
         with self._read() as session:
-            return [NamespaceInfo(**row) for row in facts.namespaces(session, now)]
+            return [NamespaceInfo(**row) for row in namespaces.with_facts(session, now)]
 
     def lock_hold(self, seconds: float) -> float:
         limits.check_range("seconds", seconds, 0, limits.MAX_HOLD_SECONDS)

@@ -1,20 +1,15 @@
 """The lexical index on FTS5, used as posting lists: the words come ready-made from words.py."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_store.engine import Filter, Session
 
 
-def namespace_word(namespace: str) -> str:
-    """A word for the namespace, so that the index itself leaves the others out."""
-    return "n" + hashlib.blake2b(namespace.encode(), digest_size=8).hexdigest()
-
-
-def match_expression(namespace: str, words: Sequence[str]) -> str:
+def match_expression(namespace: int, words: Sequence[str]) -> str:
+    """The namespace's number is a word too, so that the index itself leaves the others out."""
     terms = " OR ".join(f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"' for word in words)
-    return f"ns : {namespace_word(namespace)} AND words : ({terms})"
+    return f"ns : {namespace} AND words : ({terms})"
 
 
 @dataclass
@@ -30,20 +25,20 @@ class SqliteText:
         self._facts = _Count(0, -1)
         self._holding: dict[str, _Count] = {}
 
-    def put(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None:
+    def put(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
         session.run(
             "INSERT INTO fact_words (rowid, ns, words) VALUES (:fact, :ns, :words)",
             fact=fact,
-            ns=namespace_word(namespace),
+            ns=str(namespace),
             words=" ".join(words),
         )
 
-    def remove(self, session: Session, fact: int, namespace: str, words: Sequence[str]) -> None:
+    def remove(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
         session.run(
             "INSERT INTO fact_words (fact_words, rowid, ns, words)"
             " VALUES ('delete', :fact, :ns, :words)",
             fact=fact,
-            ns=namespace_word(namespace),
+            ns=str(namespace),
             words=" ".join(words),
         )
 
@@ -78,7 +73,7 @@ class SqliteText:
         return min(known.documents, facts)
 
     def rank(
-        self, session: Session, namespace: str, words: Sequence[str], where: Filter, limit: int
+        self, session: Session, namespace: int, words: Sequence[str], where: Filter, limit: int
     ) -> list[tuple[int, float]]:
         rows = session.all(
             "SELECT f.id, -bm25(fact_words, 0.0, 1.0) AS score FROM fact_words"

@@ -28,7 +28,7 @@ class SqliteVectors:
     def rank(
         self,
         session: Session,
-        namespace: str,
+        namespace: int,
         model: str,
         query: bytes,
         where: Filter,
@@ -36,7 +36,7 @@ class SqliteVectors:
     ) -> list[tuple[int, float]]:
         index = self._current(session, model)
         allowed = self._allowed(session, where) if where.narrow else None
-        nearest = index.rank(namespace, query, max(limit, RESCORED), allowed)
+        nearest = index.rank(str(namespace), query, max(limit, RESCORED), allowed)
         exact = self.score(session, model, query, [fact for fact, _ in nearest[:RESCORED]])
         # The rest keep int8's order below the exact ones; a fact removed since is in neither.
         best = sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -86,9 +86,9 @@ class SqliteVectors:
         index = VectorIndex()
         self._seen = self._newest(session)
         index.load(
-            (row["namespace"], row["subject"], row["embedding"])
+            (str(row["namespace_id"]), row["subject"], row["embedding"])
             for row in session.all(
-                "SELECT f.namespace, v.subject, v.embedding FROM vector v"
+                "SELECT f.namespace_id, v.subject, v.embedding FROM vector v"
                 " JOIN fact f ON f.id = v.subject"
                 " JOIN model m ON m.id = v.model AND m.identity = :model"
                 " ORDER BY v.subject, v.piece",
@@ -124,10 +124,10 @@ class SqliteVectors:
 
     def _namespaces(self, session: Session, facts: list[int]) -> dict[int, str]:
         return {
-            row["id"]: row["namespace"]
+            row["id"]: str(row["namespace_id"])
             for names, parameters in _in_parts(facts)
             for row in session.all(
-                f"SELECT id, namespace FROM fact WHERE id IN ({names})",
+                f"SELECT id, namespace_id FROM fact WHERE id IN ({names})",
                 **parameters,
             )
         }

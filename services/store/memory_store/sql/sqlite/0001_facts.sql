@@ -1,6 +1,12 @@
+-- Names may change; everything else knows a namespace by its number.
+CREATE TABLE namespace (
+  id   INTEGER PRIMARY KEY,
+  name TEXT    NOT NULL UNIQUE
+);
+
 -- What every version of every key said. Rows stay when the fact is superseded or removed.
 CREATE TABLE fact_version (
-  namespace     TEXT    NOT NULL,
+  namespace_id  INTEGER NOT NULL REFERENCES namespace (id),
   key           TEXT    NOT NULL,
   version       INTEGER NOT NULL,
   value         TEXT    NOT NULL,
@@ -13,18 +19,18 @@ CREATE TABLE fact_version (
   source_client TEXT    NOT NULL,
   principal     TEXT    NOT NULL,
   self_reported INTEGER NOT NULL,
-  PRIMARY KEY (namespace, key, version)
+  PRIMARY KEY (namespace_id, key, version)
 );
 
 -- Which keys hold something now, and in which version. AUTOINCREMENT: an id is never used again,
 -- so a vector that arrives late cannot land on another fact.
 CREATE TABLE fact (
-  id         INTEGER PRIMARY KEY AUTOINCREMENT,
-  namespace  TEXT    NOT NULL,
-  key        TEXT    NOT NULL,
-  version    INTEGER NOT NULL,
-  expires_at INTEGER,
-  UNIQUE (namespace, key)
+  id           INTEGER PRIMARY KEY AUTOINCREMENT,
+  namespace_id INTEGER NOT NULL REFERENCES namespace (id),
+  key          TEXT    NOT NULL,
+  version      INTEGER NOT NULL,
+  expires_at   INTEGER,
+  UNIQUE (namespace_id, key)
 );
 CREATE INDEX fact_expiry ON fact (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -40,7 +46,7 @@ CREATE INDEX fact_by_tag ON fact_tag (tag, fact_id);
 CREATE TABLE event (
   id             INTEGER PRIMARY KEY AUTOINCREMENT,
   at             INTEGER NOT NULL,
-  namespace      TEXT    NOT NULL,
+  namespace_id   INTEGER REFERENCES namespace (id),
   kind           TEXT    NOT NULL,
   key            TEXT,
   version        INTEGER,
@@ -54,9 +60,9 @@ CREATE TABLE event (
   claimed_client TEXT,
   request_id     TEXT
 );
-CREATE INDEX event_by_key ON event (namespace, key, id);
-CREATE INDEX event_of_writes ON event (namespace, id) WHERE kind NOT IN ('get', 'list', 'search');
-CREATE INDEX event_by_namespace ON event (namespace, id);
+CREATE INDEX event_by_key ON event (namespace_id, key, id);
+CREATE INDEX event_of_writes ON event (namespace_id, id) WHERE kind NOT IN ('get', 'list', 'search');
+CREATE INDEX event_by_namespace ON event (namespace_id, id);
 
 -- First answers to writes that carried an idempotency key.
 CREATE TABLE idempotency (
