@@ -82,7 +82,7 @@ def test_many_writes_of_one_call_commit_together(alice):
 
 def test_a_failing_write_takes_no_other_of_its_batch_down(alice):
     def fail(session):
-        session.run("INSERT INTO fact (namespace, key, version) VALUES ('default', 'half', 1)")
+        session.run("INSERT INTO namespace (name) VALUES ('half')")
         raise RuntimeError("on purpose")
 
     threads = ThreadPoolExecutor(40)
@@ -101,6 +101,8 @@ def test_a_failing_write_takes_no_other_of_its_batch_down(alice):
     assert [job.result().version for job in good] == [1] * 10
     assert alice.keys() == sorted(["once", *(f"k{number}" for number in range(10))])
     assert sum(event.kind == "conflict" for event in alice.events()) == 9
+    with alice.store.engine.read() as session:
+        assert session.one("SELECT 1 AS yes FROM namespace WHERE name = 'half'") is None
     assert len(committed) == 2
 
 

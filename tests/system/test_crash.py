@@ -50,7 +50,7 @@ def present(store):
     return rows(
         store,
         "SELECT f.key, f.version, v.value FROM fact f JOIN fact_version v"
-        " ON v.namespace = f.namespace AND v.key = f.key AND v.version = f.version",
+        " ON v.namespace_id = f.namespace_id AND v.key = f.key AND v.version = f.version",
     )
 
 

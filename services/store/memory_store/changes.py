@@ -1,5 +1,6 @@
 """What awaits an embedding: queueing it, leasing it, and taking the vectors in."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from memory_store.contract import Backlog, Change, Invalid, ModelIdentity, Subje
 from memory_store.engine import Session
 from memory_store.namespaces import NUMBER
 
+_HAS_A_WORD = re.compile(r"[^\W\d_]{2}")
 MAX_ATTEMPTS = 5
 FLOAT_BYTES = 4
 _FREE = "failed = 0 AND (leased_until IS NULL OR leased_until <= :now)"
@@ -17,8 +19,8 @@ _EMBEDDED = (
 
 
 def text_to_embed(key: str, value: str) -> str:
-    """A key such as `deploy/db-port` often says what its value `5432` is about."""
-    return f"{key}: {value}"
+    """A key such as `deploy/db-port` says what its value `5432` is about; `D1:3` only blurs it."""
+    return f"{key}: {value}" if _HAS_A_WORD.search(key) else value
 
 
 def enqueue(session: Session, subject: int, version: int) -> None:

@@ -407,7 +407,9 @@ class Store(Protocol):
     def fact_search(self, caller: Caller, query: SearchQuery) -> SearchResult:
         """Returns the best `limit` (1 to 100) facts, best first; filters apply before ranking.
 
-        Hybrid: 0.7 × cosine + 0.3 × bm25 / max(bm25). A long value ranks by its best window.
+        Hybrid: 0.7 × cosine + 0.3 × words, where words = bm25 / max(bm25) × the share of the
+        query that the fact covers, each word counted by its rarity. Lexical: bm25 / max(bm25).
+        A long value ranks by its best window.
         """
         ...
 

@@ -58,11 +58,17 @@ class TextIndex(Protocol):
         """
         ...
 
+    def coverage(
+        self, session: Session, weights: Mapping[str, float], facts: Collection[int]
+    ) -> dict[int, float]:
+        """Returns for each of `facts` the sum of the weights of the words that it holds."""
+        ...
+
 
 class VectorRanking(Protocol):
-    """Nearest facts by cosine, exact, among the vectors of one model."""
+    """Nearness by cosine among the vectors of one model; a fact counts by its best vector."""
 
-    def rank(
+    def nearest(
         self,
         session: Session,
         namespace: int,
@@ -70,14 +76,20 @@ class VectorRanking(Protocol):
         query: bytes,
         where: Filter,
         limit: int,
-    ) -> list[tuple[int, float]]:
-        """Returns (fact, cosine), best first; a fact counts by its best vector."""
+    ) -> dict[int, float]:
+        """Returns the cosines, good to about 0.005, of the nearest facts of all that match."""
         ...
 
-    def score(
+    def near(
+        self, session: Session, namespace: int, model: str, query: bytes, facts: Collection[int]
+    ) -> dict[int, float]:
+        """Returns the cosines, good to about 0.005, of those of `facts` that have a vector."""
+        ...
+
+    def exact(
         self, session: Session, model: str, query: bytes, facts: Collection[int]
     ) -> dict[int, float]:
-        """Returns the exact cosines of these facts, without those that have no vector."""
+        """Returns the exact cosines of those of `facts` that have a vector."""
         ...
 
     def log_is_long(self, session: Session, most: int) -> bool:

@@ -1,6 +1,8 @@
 """Ranking: words and meaning fused into one score."""
 
+import math
 from dataclasses import dataclass, replace
+from heapq import nlargest
 
 from memory_store import changes, facts, namespaces
 from memory_store.contract import SearchHit, SearchMode, SearchQuery, SearchResult
@@ -10,6 +12,8 @@ from memory_store.words import query_words
 
 CANDIDATES = 200
 """How many each side proposes before the two are fused."""
+SPARE = 32
+"""How many more than asked for are scored exactly: int8 misplaces neighbours, not strangers."""
 COSINE_WEIGHT = 0.7
 LEXICAL_WEIGHT = 0.3
 COMMON = 0.3
@@ -22,14 +26,6 @@ MANY = 100
 
 
 @dataclass(frozen=True)
-class _Scored:
-    fact: int
-    score: float
-    cosine: float | None
-    lexical: float | None
-
-
-@dataclass(frozen=True)
 class _Scope:
     """Where a query looks: a transaction, a namespace, a filter."""
 
@@ -37,6 +33,34 @@ class _Scope:
     session: Session
     namespace: int
     where: Filter
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What each side says of the facts: cosines, and words in 0..1."""
+
+    mode: SearchMode
+    cosines: dict[int, float]
+    lexical: dict[int, float]
+
+    def best(self, count: int) -> list[tuple[float, int]]:
+        """The best (score, fact), best first, of equal ones the older fact first."""
+        nearest = max(self.cosines.values(), default=0.0)
+        scores = (
+            (self._score(fact, nearest), -fact)
+            for fact in self.lexical.keys() | self.cosines.keys()
+        )
+        return [(score, -older) for score, older in nlargest(count, scores)]
+
+    def _score(self, fact: int, nearest: float) -> float:
+        words = self.lexical.get(fact, 0.0)
+        if self.mode == "lexical":
+            return words
+        # A fact that awaits its vector is taken to be as near as its words are to the best.
+        meaning = max(self.cosines.get(fact, nearest * words), 0.0)
+        if self.mode == "semantic":
+            return min(meaning, 1.0)
+        return min(COSINE_WEIGHT * meaning + LEXICAL_WEIGHT * words, 1.0)
 
 
 def search(engine: Engine, session: Session, query: SearchQuery, now: int) -> SearchResult:
@@ -48,12 +72,10 @@ def search(engine: Engine, session: Session, query: SearchQuery, now: int) -> Se
     if facts.any_expired(session, now):
         where = replace(where, narrow=True)
     scope = _Scope(engine, session, namespace, where)
-    lexical = {} if mode == "semantic" else _lexical(scope, query)
+    lexical = {} if mode == "semantic" else _lexical(scope, query, mode)
     cosines = {} if mode == "lexical" else _cosines(scope, query, lexical)
-    ranked = _fuse(mode, lexical, cosines)
-    if query.min_score is not None:
-        ranked = [scored for scored in ranked if scored.score >= query.min_score]
-    return SearchResult(mode=mode, hits=_hits(session, ranked[: query.limit], where))
+    parts = _sharpened(scope, query, _Parts(mode, cosines, lexical))
+    return SearchResult(mode=mode, hits=_hits(scope, query, parts))
 
 
 def mode_of(session: Session, query: SearchQuery) -> SearchMode:
@@ -72,59 +94,70 @@ def telling(commonness: dict[str, float], count: int) -> list[str]:
     return [word for word, share in commonness.items() if share <= COMMON] or list(commonness)
 
 
-def _lexical(scope: _Scope, query: SearchQuery) -> dict[int, float]:
+def _lexical(scope: _Scope, query: SearchQuery, mode: SearchMode) -> dict[int, float]:
+    """bm25 relative to the best; in hybrid also by how much of the query the fact covers.
+
+    Without that the best match by words counts in full however poor it is, and an accidental
+    word outweighs the right meaning.
+    """
     words = query_words(query.text)
     if not words:
         return {}
     text, session = scope.engine.text, scope.session
     count, shares = text.commonness(session, words)
-    words = telling(shares, count)
-    ranked = text.rank(session, scope.namespace, words, scope.where, CANDIDATES)
+    asked = telling(shares, count)
+    ranked = text.rank(session, scope.namespace, asked, scope.where, CANDIDATES)
     best = max((score for _, score in ranked), default=0.0)
-    return {fact: score / best if best > 0 else 1.0 for fact, score in ranked}
+    relative = {fact: score / best if best > 0 else 1.0 for fact, score in ranked}
+    if mode == "lexical" or len(asked) == 1:
+        return relative
+    weights = _weights({word: shares[word] for word in asked}, count)
+    covered = text.coverage(session, weights, relative.keys())
+    return {fact: score * covered[fact] for fact, score in relative.items()}
+
+
+def _weights(shares: dict[str, float], count: int) -> dict[str, float]:
+    """The inverse document frequencies of the words, as shares of their sum."""
+    rarities = {
+        word: math.log(1 + (count - share * count + 0.5) / (share * count + 0.5))
+        for word, share in shares.items()
+    }
+    total = sum(rarities.values())
+    return {word: rarity / total for word, rarity in rarities.items()}
 
 
 def _cosines(scope: _Scope, query: SearchQuery, lexical: dict[int, float]) -> dict[int, float]:
     """The nearest facts, and how near those are that words alone proposed."""
     vector, model = query.vector or b"", query.model or ""
-    vectors, session = scope.engine.vectors, scope.session
-    nearest = dict(vectors.rank(session, scope.namespace, model, vector, scope.where, CANDIDATES))
-    others = [fact for fact in lexical if fact not in nearest]
-    return nearest | vectors.score(session, model, vector, others)
+    vectors, session, namespace = scope.engine.vectors, scope.session, scope.namespace
+    nearest = vectors.nearest(session, namespace, model, vector, scope.where, CANDIDATES)
+    others = lexical.keys() - nearest.keys()
+    return nearest | vectors.near(session, namespace, model, vector, others)
 
 
-def _fuse(mode: SearchMode, lexical: dict[int, float], cosines: dict[int, float]) -> list[_Scored]:
-    scored = [
-        _Scored(
-            fact,
-            score=_score(mode, cosines.get(fact), lexical.get(fact)),
-            cosine=cosines.get(fact),
-            lexical=lexical.get(fact),
-        )
-        for fact in lexical.keys() | cosines.keys()
-    ]
-    return sorted(scored, key=lambda one: (-one.score, one.fact))
+def _sharpened(scope: _Scope, query: SearchQuery, parts: _Parts) -> _Parts:
+    """The same with exact cosines for the best."""
+    if not parts.cosines:
+        return parts
+    best = [fact for _, fact in parts.best(query.limit + SPARE)]
+    exact = scope.engine.vectors.exact(scope.session, query.model or "", query.vector or b"", best)
+    return replace(parts, cosines=parts.cosines | exact)
 
 
-def _score(mode: SearchMode, cosine: float | None, lexical: float | None) -> float:
-    meaning, words = max(cosine or 0.0, 0.0), lexical or 0.0
-    if mode == "lexical":
-        return words
-    if mode == "semantic":
-        return min(meaning, 1.0)
-    return min(COSINE_WEIGHT * meaning + LEXICAL_WEIGHT * words, 1.0)
-
-
-def _hits(session: Session, ranked: list[_Scored], where: Filter) -> tuple[SearchHit, ...]:
-    numbers = {f"i{place}": one.fact for place, one in enumerate(ranked)}
-    rows = session.all(
-        f"{PRESENT} WHERE f.id IN ({', '.join(f':{name}' for name in numbers)}) AND {where.sql}",
-        **numbers,
-        **where.parameters,
+def _hits(scope: _Scope, query: SearchQuery, parts: _Parts) -> tuple[SearchHit, ...]:
+    least = query.min_score or 0.0
+    ranked = [(score, fact) for score, fact in parts.best(query.limit) if score >= least]
+    numbers = {f"i{place}": fact for place, (_, fact) in enumerate(ranked)}
+    rows = scope.session.all(
+        f"{PRESENT} WHERE f.id IN ({', '.join(f':{name}' for name in numbers)})", **numbers
     )
     found = {row["id"]: fact_from(row) for row in rows}
     return tuple(
-        SearchHit(fact=found[one.fact], score=one.score, cosine=one.cosine, lexical=one.lexical)
-        for one in ranked
-        if one.fact in found
+        SearchHit(
+            fact=found[fact],
+            score=score,
+            cosine=parts.cosines.get(fact),
+            lexical=parts.lexical.get(fact),
+        )
+        for score, fact in ranked
     )

@@ -1,6 +1,7 @@
 """The lexical index on FTS5, used as posting lists: the words come ready-made from words.py."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_store.engine import Filter, Session
@@ -8,8 +9,12 @@ from memory_store.engine import Filter, Session
 
 def match_expression(namespace: int, words: Sequence[str]) -> str:
     """The namespace's number is a word too, so that the index itself leaves the others out."""
-    terms = " OR ".join(f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"' for word in words)
+    terms = " OR ".join(map(_term, words))
     return f"ns : {namespace} AND words : ({terms})"
+
+
+def _term(word: str) -> str:
+    return f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"'
 
 
 @dataclass
@@ -85,3 +90,18 @@ class SqliteText:
             **where.parameters,
         )
         return [(row["id"], row["score"]) for row in rows]
+
+    def coverage(
+        self, session: Session, weights: Mapping[str, float], facts: Collection[int]
+    ) -> dict[int, float]:
+        held = dict.fromkeys(facts, 0.0)
+        for word, weight in weights.items():
+            # +rowid: one pass over the word's list instead of a search in it for every fact.
+            for row in session.all(
+                "SELECT rowid AS fact FROM fact_words WHERE fact_words MATCH :match"
+                " AND +rowid IN (SELECT value FROM json_each(:facts))",
+                match=f"words : {_term(word)}",
+                facts=json.dumps(list(facts)),
+            ):
+                held[row["fact"]] += weight
+        return held

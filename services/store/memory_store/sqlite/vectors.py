@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 VARIABLES = 500
 """Ids in one statement; SQLite's own limit was 999 for long."""
-RESCORED = 64
-"""How many of the best are scored again from float32: int8 misplaces neighbours, not strangers."""
 
 
 class SqliteVectors:
@@ -25,7 +23,7 @@ class SqliteVectors:
         self._model = ""
         self._seen = 0
 
-    def rank(
+    def nearest(
         self,
         session: Session,
         namespace: int,
@@ -33,16 +31,20 @@ class SqliteVectors:
         query: bytes,
         where: Filter,
         limit: int,
-    ) -> list[tuple[int, float]]:
+    ) -> dict[int, float]:
         index = self._current(session, model)
         allowed = self._allowed(session, where) if where.narrow else None
-        nearest = index.rank(str(namespace), query, max(limit, RESCORED), allowed)
-        exact = self.score(session, model, query, [fact for fact, _ in nearest[:RESCORED]])
-        # The rest keep int8's order below the exact ones; a fact removed since is in neither.
-        best = sorted(exact.items(), key=lambda pair: (-pair[1], pair[0]))
-        return [*best, *nearest[RESCORED:]][:limit]
+        return dict(index.rank(str(namespace), query, limit, allowed))
 
-    def score(
+    def near(
+        self, session: Session, namespace: int, model: str, query: bytes, facts: Collection[int]
+    ) -> dict[int, float]:
+        if not facts:
+            return {}
+        index = self._current(session, model)
+        return dict(index.rank(str(namespace), query, len(facts), facts))
+
+    def exact(
         self, session: Session, model: str, query: bytes, facts: Collection[int]
     ) -> dict[int, float]:
         from memory_store.vectors import rescore  # noqa: PLC0415 - numpy only where there are vectors
