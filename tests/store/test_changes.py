@@ -308,3 +308,27 @@ def test_a_worker_that_works_while_others_write_leaves_nothing_behind(alice, sto
     stats = store.stats()
     assert stats.backlog.pending == stats.backlog.failed == 0
     assert stats.embedded == stats.facts == len(alice.keys())
+
+
+def test_a_fact_without_any_vector_is_not_called_embedded(alice, store, in_use):
+    alice.set("k")
+    (change,) = store.change_take("worker", in_use)
+    with pytest.raises(Invalid, match="windows is empty"):
+        store.vector_put("worker", in_use, [vectors(change)])
+
+    assert states(alice) == {"k": "pending"}
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e9])
+def test_a_lease_is_of_a_length_that_can_run_out(alice, store, in_use, seconds):
+    alice.set("k")
+    with pytest.raises(Invalid, match="lease_seconds"):
+        store.change_take("worker", in_use, lease_seconds=seconds)
+
+
+def test_a_key_without_a_word_in_it_does_not_blur_what_its_value_means(alice, store, in_use):
+    alice.set("D1:3", "a value")
+    alice.set("deploy/db-port", "5432")
+
+    texts = [change.text for change in store.change_take("worker", in_use)]
+    assert texts == ["a value", "deploy/db-port: 5432"]

@@ -2,11 +2,13 @@
 
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from memory_store.clock import moment
 from memory_store.contract import READ_KINDS, Caller, Conflict
+from memory_store.events import Entry, ReadTrail
 from store.holders import Hand
 
 WAIT_SECONDS = 10
@@ -232,3 +234,22 @@ def test_expiry_leaves_an_event_of_the_moment_it_happened(alice, clock):
     )
     assert event.source_client == "alice"
     assert event.at == due or event.at == moment(clock())
+
+
+def test_of_reads_that_cannot_be_written_the_oldest_are_forgotten(alice, backing):
+    trail = ReadTrail(backing.engine)
+    trail.KEPT, trail.AT_ONCE = 3, 2
+    trail._entries = deque(maxlen=3)
+    entries = [
+        Entry(at=0, namespace="default", kind="get", caller=alice.caller, key=f"k{number}")
+        for number in range(5)
+    ]
+    trail._put_back(entries[:3])
+    trail._put_back(entries[3:])
+    assert [entry.key for entry in trail._entries] == ["k0", "k1", "k2"]
+    trail._entries.extend(entries[3:])
+    assert [entry.key for entry in trail._entries] == ["k2", "k3", "k4"]
+    trail.close()
+
+    kept = [event.key for event in alice.events(include_reads=True) if event.kind == "get"]
+    assert sorted(kept) == ["k2", "k3", "k4"]

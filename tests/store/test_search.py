@@ -363,3 +363,40 @@ def test_a_word_in_most_facts_still_finds_them_when_it_is_all_there_is(alice):
 
     assert alice.found("zebra", limit=3) != []
     assert alice.found("zebra okapi", limit=1) == ["rare"]
+
+
+def test_an_accidental_word_does_not_outweigh_the_right_meaning(alice):
+    """The query's own vector is that of the right fact; the other only shares a common word."""
+    embedder = FakeEmbedder()
+    meaning = Meaning(alice.store, embedder)
+    alice.set("heating", "nineteen degrees after ten")
+    alice.set("keys", "we keep spare ones downstairs")
+    meaning.catch_up()
+    (vector,) = embedder.embed(["heating nineteen degrees"])
+
+    question = "how warm do we keep rooms overnight"
+    hits = alice.search(question, vector=vector, model=meaning.model).hits
+
+    assert [hit.fact.key for hit in hits] == ["heating", "keys"]
+    assert hits[1].lexical < 0.5
+
+
+def test_the_more_of_a_question_a_fact_covers_the_more_its_words_count(alice, meaning):
+    alice.set("one", "zebra")
+    alice.set("both", "zebra horse")
+    meaning.catch_up()
+    lexical = {
+        hit.fact.key: hit.lexical for hit in alice.search(**meaning.query("zebra horse")).hits
+    }
+
+    assert lexical["both"] == pytest.approx(1)
+    assert lexical["one"] < 0.5
+
+
+def test_a_fact_that_awaits_its_vector_ranks_by_its_words(alice, meaning):
+    for number in range(10):
+        alice.set(f"old{number}", f"zebra foal {number}")
+    meaning.catch_up()
+    alice.set("new", "zebra foal unicorn")
+
+    assert alice.found(**meaning.query("zebra foal unicorn"), limit=3)[0] == "new"

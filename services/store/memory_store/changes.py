@@ -148,6 +148,8 @@ def release(session: Session, owner: str) -> int:
 
 def put_vectors(session: Session, model: Model, vectors: Sequence[SubjectVectors]) -> int:
     for subject in vectors:
+        if not subject.windows:
+            raise Invalid("windows is empty; every text has at least one", argument="windows")
         for window in subject.windows:
             model.check("windows", window)
     return sum(_put(session, model.number, subject) for subject in vectors)

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from memory_store import namespaces
@@ -106,6 +107,8 @@ class ReadTrail:
     WAIT_SECONDS = 0.25
     KEPT = 50_000
     """Reads that are remembered while the database cannot be written; older ones are dropped."""
+    AT_ONCE = 1000
+    """Events in one transaction, so that no write waits long behind them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -129,15 +132,20 @@ class ReadTrail:
     def flush(self) -> None:
         """Writes what was read so far; what cannot be written now stays for the next time."""
         with self._flushing:
-            count = len(self._entries)
-            entries = [self._entries.popleft() for _ in range(count)]
-            if not entries:
-                return
-            try:
-                self._engine.write(lambda session: _append_all(session, entries))
-            except StoreError as error:
-                self._entries.extendleft(reversed(entries))
-                logger.warning("read events wait to be written: %s", error.message)
+            while entries := self._take():
+                try:
+                    self._engine.write(partial(_append_all, entries))
+                except StoreError as error:
+                    self._put_back(entries)
+                    logger.warning("read events wait to be written: %s", error.message)
+                    return
+
+    def _take(self) -> list[Entry]:
+        return [self._entries.popleft() for _ in range(min(len(self._entries), self.AT_ONCE))]
+
+    def _put_back(self, entries: list[Entry]) -> None:
+        room = self.KEPT - len(self._entries)
+        self._entries.extendleft(reversed(entries[-room:] if room > 0 else []))
 
     def _serve(self) -> None:
         while not self._closed.is_set():
@@ -150,6 +158,6 @@ class ReadTrail:
                 self._work.set()
 
 
-def _append_all(session: Session, entries: list[Entry]) -> None:
+def _append_all(entries: list[Entry], session: Session) -> None:
     for entry in entries:
         append(session, entry)

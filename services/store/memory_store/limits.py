@@ -14,6 +14,7 @@ MAX_NAME_LENGTH = 128
 MAX_QUERY_LENGTH = 16_384
 MAX_TTL_SECONDS = 10 * 365 * 24 * 3600
 MAX_HOLD_SECONDS = 60
+MAX_LEASE_SECONDS = 24 * 3600
 MAX_DEPTH = 32
 """Levels of lists and objects in metadata; readers of JSON give up at a few hundred."""
 

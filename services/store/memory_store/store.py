@@ -187,6 +187,7 @@ class SqlStore:
     ) -> list[Change]:
         limits.check_name("owner", owner)
         limits.check_range("limit", limit, 1, limits.MAX_PAGE)
+        limits.check_range("lease_seconds", lease_seconds, 0, limits.MAX_LEASE_SECONDS)
         now = self._clock()
         with self._read() as session:
             in_use = changes.model_in_use(session)
