@@ -8,10 +8,11 @@ from itertools import islice
 
 from corpus import facts
 from figures import Figure
+from served import Served, new_database, served
+
 from memory_store.contract import Caller, FactWrite
 from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
-from served import Served, new_database, served
 
 AT_ONCE = (1, 8, 32)
 STORE_WRITES = 4000

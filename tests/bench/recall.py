@@ -14,8 +14,9 @@ from statistics import fmean
 from typing import Any
 
 from locomo import CATEGORIES, BadData, Conversation, read
-from memory_bridge.client import ClientError
 from served import CannotMeasure, Served, new_database, served
+
+from memory_bridge.client import ClientError
 
 MODES = ("hybrid", "lexical", "semantic")
 DEPTHS = (1, 5, 10, 20)

@@ -15,8 +15,9 @@ import ranks
 import recall
 import starts
 from figures import Figure, machine, table
-from memory_bridge.client import ClientError
 from served import CannotMeasure
+
+from memory_bridge.client import ClientError
 
 RESULTS = Path(__file__).resolve().parents[2] / "bench-results"
 PARTS: dict[str, Callable[[], Iterator[Figure]]] = {

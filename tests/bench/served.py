@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 from memory_bridge.client import Client
 from memory_bridge.stdio import StdioTransport
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from bench.locomo import BadData, evidence_ids, read
 
 SAMPLE = {

@@ -8,6 +8,7 @@ import statistics
 import time
 
 import numpy as np
+
 from memory_store.vectors import VectorIndex, rescore
 
 RESCORED = 64

@@ -9,6 +9,7 @@ import sys
 import types
 
 import pytest
+
 from clients.http_peer import Peer
 from clients.waiting import wait_until
 from memory_bridge import __version__, cli

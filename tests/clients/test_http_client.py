@@ -10,13 +10,14 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 import pytest
-from clients.http_peer import Peer
-from clients.waiting import wait_until
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+
+from clients.http_peer import Peer
+from clients.waiting import wait_until
 from memory_bridge.client import (
     Client,
     ConnectionLost,

@@ -4,6 +4,7 @@ import io
 import os
 
 import pytest
+
 from memory_bridge.output import Screen
 
 

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from memory_bridge import cli
 from memory_bridge.client import Client, ToolFailed, Unauthorized
 

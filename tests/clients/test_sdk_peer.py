@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from memory_bridge.client import Client, MCPError, ToolFailed
 
 pytest.importorskip("mcp", reason="needs the official SDK")

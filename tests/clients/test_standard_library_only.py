@@ -6,8 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-import memory_bridge
 import pytest
+
+import memory_bridge
 
 PACKAGE = Path(memory_bridge.__file__).parent
 MODULES = sorted(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from clients.waiting import wait_until
 from memory_bridge.client import (
     Client,

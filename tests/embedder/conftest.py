@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from memory_embedder import models, settings
 from memory_embedder.onnx import OnnxEmbedder
 

@@ -1,6 +1,7 @@
 """Draining embeds all that waits, once, newest version only, and no text holds up another."""
 
 import pytest
+
 from fakes import FakeChanges, FakeClock, FakeEmbedder
 from memory_embedder.contract import EmbedderUnavailable
 from memory_embedder.drain import BATCH, drain

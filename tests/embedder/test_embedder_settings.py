@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from memory_embedder import settings
 from memory_embedder.settings import BadSetting
 

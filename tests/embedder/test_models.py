@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from memory_embedder import models
 from memory_embedder.contract import EmbedderUnavailable
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+
 from memory_embedder import models, session
 from memory_embedder.contract import EmbedderUnavailable
 from memory_embedder.onnx import OnnxEmbedder

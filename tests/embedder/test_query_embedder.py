@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+
 from fakes import FakeEmbedder
 from memory_embedder.client import LocalQueryEmbedder, NoEmbedder, VectorCache
 from memory_embedder.contract import EmbedderUnavailable

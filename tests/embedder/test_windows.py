@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from memory_embedder.onnx import OnnxEmbedder
 from memory_embedder.session import Session
 from memory_embedder.windows import Word, cut

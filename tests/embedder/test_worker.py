@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+
 from fakes import FakeChanges, FakeEmbedder
 from memory_embedder.worker import DrainThread
 from memory_store.contract import Busy, Unavailable

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from fakes import FakeEmbedder
 from gateway_serving import Drain
 from memory_embedder.client import LocalQueryEmbedder

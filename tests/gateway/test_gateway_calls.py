@@ -6,6 +6,7 @@ from functools import partial
 import anyio
 import anyio.to_thread
 import pytest
+
 from memory_gateway.auth import INSTALLATION, InstallationToken
 from memory_gateway.calls import THREADS, Calls
 from memory_gateway.frames import LineReader, Unreadable

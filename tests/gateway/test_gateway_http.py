@@ -8,9 +8,10 @@ import time
 
 import httpx2
 import pytest
-from gateway_serving import AUTHORIZED, SECONDS, TOKEN, command, environment, http_server
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+
+from gateway_serving import AUTHORIZED, SECONDS, TOKEN, command, environment, http_server
 
 SHUTDOWN_SECONDS = 5.0
 LINES = "one\ntwo\rthree\r\nfour\u2028five\u2029six\x85seven\x0b\x0c\x1c\x1e"

@@ -2,6 +2,7 @@
 
 import pytest
 from mcp import Client, MCPError
+
 from memory_gateway.resources import fact_uri, parse_uri
 from memory_store.contract import NotFound
 

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+
 from gateway_serving import SECONDS, TOKEN, command, environment
 from memory_gateway.settings import BadSetting, GatewaySettings, misspelled, read
 

@@ -7,8 +7,9 @@ import time
 
 import psutil
 import pytest
-from gateway_serving import SECONDS, command, environment, stdio_server
 from mcp import Client, StdioServerParameters, stdio_client
+
+from gateway_serving import SECONDS, command, environment, stdio_server
 
 LAST_ANSWERS_SECONDS = 4.0
 LIMIT_SECONDS = 1.0

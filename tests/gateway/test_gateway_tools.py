@@ -4,9 +4,10 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from gateway_serving import Drain
 from mcp import Client, MCPError
 from mcp_types import Implementation
+
+from gateway_serving import Drain
 from memory_embedder.client import NoEmbedder
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from memory_embedder.settings import EmbedderSettings
 from memory_gateway.settings import GatewaySettings
 from memory_store.settings import StoreSettings

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fakes import FakeEmbedder
 from memory_store.contract import Caller, Store
 from memory_store.sqlite import SqliteEngine

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import uvicorn
+
 from memory_store.contract import Store
 from memory_store.server import build_app
 from memory_store.wire import SERVER_IDLE_SECONDS

@@ -7,6 +7,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
+
 from memory_store.contract import Word, to_milliseconds
 from memory_store.wire import Operation
 

@@ -4,6 +4,7 @@ from array import array
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from fakes import FakeEmbedder
 from memory_store.contract import Invalid, ModelIdentity, SubjectVectors
 from store.holders import Meaning

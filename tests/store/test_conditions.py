@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from memory_store.contract import Conflict, Invalid
 
 HOLDING = [

@@ -6,6 +6,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from memory_store.clock import moment
 from memory_store.contract import READ_KINDS, Caller, Conflict
 from memory_store.events import Entry, ReadTrail

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+
 from memory_store.clock import moment
 from memory_store.contract import NotFound
 from store.holders import Hand

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from memory_store.client import HttpStore
 from memory_store.contract import ERRORS, Caller, Fact, FactWrite, Internal, Invalid, StoreError
 from memory_store.wire import OPERATIONS

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+
 from memory_store.client import HttpStore
 from memory_store.contract import (
     Caller,

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from memory_store.contract import Invalid, NotFound
 from memory_store.limits import Limits
 from store.holders import Hand

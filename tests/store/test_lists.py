@@ -7,6 +7,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from memory_store.contract import Invalid
 from store.holders import Hand
 

@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
+
 from memory_store.contract import Conflict, NotFound
 from store.holders import Hand
 

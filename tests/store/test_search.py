@@ -5,9 +5,10 @@ import unicodedata
 from array import array
 
 import pytest
-from fakes import FakeEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from fakes import FakeEmbedder
 from memory_store.changes import text_to_embed
 from store.holders import Hand, Meaning
 

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from memory_store.contract import (
     Busy,
     Caller,

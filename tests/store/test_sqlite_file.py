@@ -7,6 +7,7 @@ import sys
 from functools import partial
 
 import pytest
+
 from fakes import FakeEmbedder
 from memory_store import upkeep
 from memory_store.contract import Caller, Conflict, Internal, StoreError

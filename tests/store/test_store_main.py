@@ -9,6 +9,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+
 from memory_store.client import HttpStore
 from memory_store.contract import Caller, FactWrite, Internal
 from memory_store.settings import ServerSettings, SettingsError, read

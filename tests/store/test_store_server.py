@@ -4,6 +4,7 @@ import socket
 
 import httpx2
 import pytest
+
 from memory_store.contract import Busy, Caller, Problem, Unavailable
 from memory_store.server import MAX_BODY_BYTES, build_app
 from memory_store.wire import OPERATIONS

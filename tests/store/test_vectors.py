@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from memory_store import vectors as module
 from memory_store.vectors import VectorIndex, rescore
 

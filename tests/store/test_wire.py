@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from memory_store.client import HttpStore
 from memory_store.contract import Caller, FactWrite, Invalid, Store, SubjectVectors
 from memory_store.wire import OPERATIONS, Operation

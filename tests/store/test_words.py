@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from memory_store.words import (
     LONGEST,
     MOST_IN_QUERY,

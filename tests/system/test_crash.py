@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from memory_store.contract import Caller, SearchQuery
 from memory_store.sqlite import SqliteEngine
 from memory_store.store import SqlStore

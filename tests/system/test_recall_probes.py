@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from bench.corpus import facts
 from bench.probes import FACTS, FILLERS, PROBES
 from bench.served import Served, served

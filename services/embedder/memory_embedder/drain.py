@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from memory_store.contract import Change, Store, SubjectVectors
-
 from memory_embedder.contract import Embedder, EmbedderUnavailable
+from memory_store.contract import Change, Store, SubjectVectors
 
 BATCH = 8  # few, so that no lease runs out and other workers get their share
 FAILED = "The embedder failed on this text."

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from memory_store.contract import ModelIdentity
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from memory_embedder.contract import EmbedderUnavailable
+from memory_store.contract import ModelIdentity
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 GRAPH = "model.onnx"

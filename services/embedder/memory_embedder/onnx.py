@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_store.contract import ModelIdentity
-
 from memory_embedder import models
 from memory_embedder.contract import EmbedderUnavailable
+from memory_store.contract import ModelIdentity
 
 if TYPE_CHECKING:
     from memory_embedder.session import Session

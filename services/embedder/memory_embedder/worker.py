@@ -3,10 +3,9 @@
 import logging
 import threading
 
-from memory_store.contract import ModelIdentity, Store, StoreError
-
 from memory_embedder.contract import Embedder, EmbedderUnavailable
 from memory_embedder.drain import drain
+from memory_store.contract import ModelIdentity, Store, StoreError
 
 LONGEST_PAUSE = 60.0
 

@@ -10,12 +10,12 @@ import anyio
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, TextContent
-from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, iso
 from pydantic import BaseModel
 
 from memory_gateway.auth import Principal
 from memory_gateway.memory import Memory
 from memory_gateway.tools.registry import AnyTool, Context
+from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, iso
 
 logger = logging.getLogger(__name__)
 

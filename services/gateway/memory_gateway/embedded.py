@@ -10,12 +10,11 @@ from memory_embedder.client import LocalQueryEmbedder, NoEmbedder
 from memory_embedder.onnx import OnnxEmbedder
 from memory_embedder.settings import EmbedderSettings
 from memory_embedder.worker import DrainThread
+from memory_gateway.memory import Memory
 from memory_store.contract import Store, StoreError
 from memory_store.opening import NotOurs, SchemaTooNew, open_store
 from memory_store.settings import StoreSettings
 from memory_store.store import SqlStore
-
-from memory_gateway.memory import Memory
 
 EMBEDDINGS_OFF = "Embeddings are switched off (MCP_EMBEDDINGS), so the ranking is by words alone."
 

@@ -13,10 +13,9 @@ from memory_gateway.pipes import Pipes, claim_pipes
 
 if TYPE_CHECKING:
     from memory_embedder.settings import EmbedderSettings
-    from memory_store.settings import StoreSettings
-
     from memory_gateway.memory import Memory
     from memory_gateway.settings import GatewaySettings
+    from memory_store.settings import StoreSettings
 
     Settings = tuple[GatewaySettings, StoreSettings, EmbedderSettings]
 
@@ -55,9 +54,8 @@ def _parser() -> argparse.ArgumentParser:
 def _read_settings(arguments: argparse.Namespace) -> "Settings":
     """Raises `ValueError` with a sentence."""
     from memory_embedder import settings as embedder
-    from memory_store.settings import ServerSettings, StoreSettings
-
     from memory_gateway import settings as gateway
+    from memory_store.settings import ServerSettings, StoreSettings
 
     known = gateway.variable_names(
         gateway.GatewaySettings, StoreSettings, ServerSettings, embedder.EmbedderSettings

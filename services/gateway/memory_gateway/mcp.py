@@ -28,7 +28,6 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as ToolDefinition
-from memory_store.contract import Fact, Invalid, NotFound, StoreError
 
 from memory_gateway.auth import principal_of
 from memory_gateway.calls import Calls, RequestContext, failure, tool_question
@@ -38,6 +37,7 @@ from memory_gateway.resources import TEMPLATE, fact_uri, list_facts, read_fact
 from memory_gateway.tools.arguments import shorten
 from memory_gateway.tools.registry import AnyTool, Context
 from memory_gateway.version import VERSION
+from memory_store.contract import Fact, Invalid, NotFound, StoreError
 
 NAME = "memory-bridge"
 INSTRUCTIONS = (

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
-from memory_store.contract import DEFAULT_NAMESPACE, Event, Invalid, SearchHit, iso
 
 from memory_gateway.tools.arguments import shorten
 from memory_gateway.tools.fact_arguments import SearchArguments
 from memory_gateway.tools.facts import search
 from memory_gateway.tools.registry import Context
+from memory_store.contract import DEFAULT_NAMESPACE, Event, Invalid, SearchHit, iso
 
 RECALLED = 10
 RECENT = 20

@@ -11,9 +11,9 @@ from mcp_types import (
     ResourceTemplate,
     TextResourceContents,
 )
-from memory_store.contract import DEFAULT_NAMESPACE, Fact, Invalid, NotFound
 
 from memory_gateway.tools.registry import Context
+from memory_store.contract import DEFAULT_NAMESPACE, Fact, Invalid, NotFound
 
 SCHEME = "memory://"
 PAGE = 100

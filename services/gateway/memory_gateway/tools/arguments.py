@@ -6,11 +6,11 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, NoReturn, TypeVar, cast
 
-from memory_store.contract import Invalid
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from memory_gateway.tools.schemas import Schema, input_schema
+from memory_store.contract import Invalid
 
 Arguments = TypeVar("Arguments", bound=BaseModel)
 

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any
 
-from memory_store.contract import DEFAULT_NAMESPACE, SearchMode
 from pydantic import BaseModel, ConfigDict, Field
+
+from memory_store.contract import DEFAULT_NAMESPACE, SearchMode
 
 MANY = 100
 HIGHEST_VERSION = 2_000_000_000

@@ -4,13 +4,6 @@ from datetime import UTC, datetime
 from functools import partial
 
 from memory_embedder.contract import EmbedderUnavailable
-from memory_store.contract import (
-    FactWrite,
-    Invalid,
-    SearchQuery,
-    SearchResult,
-)
-
 from memory_gateway.tools import results
 from memory_gateway.tools.fact_arguments import (
     HIGHEST_VERSION,
@@ -29,6 +22,12 @@ from memory_gateway.tools.fact_arguments import (
 )
 from memory_gateway.tools.registry import AnyTool, Context, Tool
 from memory_gateway.version import VERSION
+from memory_store.contract import (
+    FactWrite,
+    Invalid,
+    SearchQuery,
+    SearchResult,
+)
 
 NO_VECTORS = "No fact has a vector of the model in use yet, so the ranking is by words alone."
 

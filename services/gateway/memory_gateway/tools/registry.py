@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from memory_store.contract import Caller, Fact
 from pydantic import BaseModel
 
 from memory_gateway.memory import Memory
 from memory_gateway.tools.arguments import read_arguments
 from memory_gateway.tools.schemas import Schema, input_schema, output_schema
+from memory_store.contract import Caller, Fact
 
 A = TypeVar("A", bound=BaseModel)
 R = TypeVar("R", bound=BaseModel)

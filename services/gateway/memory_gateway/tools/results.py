@@ -7,6 +7,8 @@ and marked, or the page ends early; what is left out is named or has a cursor.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from pydantic import BaseModel, ConfigDict
+
 from memory_store.contract import (
     Event,
     EventPage,
@@ -19,7 +21,6 @@ from memory_store.contract import (
     SearchResult,
     Stats,
 )
-from pydantic import BaseModel, ConfigDict
 
 LIMIT = 40_000
 ENVELOPE = 400
