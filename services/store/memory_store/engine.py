@@ -128,6 +128,20 @@ class Engine(Protocol):
         """
         ...
 
+    def last_settled_event(self, session: Session) -> int:
+        """Returns the highest event id up to which all events are there: none comes in between.
+
+        0 when there is no event. Whoever follows the trail reads up to this one.
+        """
+        ...
+
+    def wait_for_writes(self, after_event: int, seconds: float) -> None:
+        """Returns when there is a settled event beyond `after_event`, or the time is over.
+
+        Whoever wrote it, in whatever process. Raises `Unavailable` when the engine is closed.
+        """
+        ...
+
     def lock_hold(self, seconds: float) -> float: ...
 
     def size(self) -> int:

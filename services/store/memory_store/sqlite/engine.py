@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from memory_store.contract import Busy, Internal, StoreError, Unavailable
+from memory_store.engine import Session
 from memory_store.sqlite.connection import SqliteSession, code_of, connect
 from memory_store.sqlite.file import prepare
 from memory_store.sqlite.text import SqliteText
@@ -18,7 +20,8 @@ from memory_store.sqlite.writer import Writer
 Result = TypeVar("Result")
 
 READERS_KEPT = 8
-
+LOOK_SECONDS = 0.025
+"""How often somebody who waits looks for what other processes wrote."""
 
 _FAILED = (Internal, "the store failed; its log says why")
 _BUSY = (Busy, "the database is in use by another process; nothing was written, try again")
@@ -58,11 +61,12 @@ class SqliteEngine:
         self._patience = busy_timeout_ms / 1000
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
+        self._written = threading.Condition()
         self.text = SqliteText()
         self.vectors = SqliteVectors()
         try:
             self._schema = prepare(path)
-            self._writer = Writer(path, self._patience)
+            self._writer = Writer(path, self._patience, self._wake)
         except sqlite3.Error as error:
             raise translate(error) from error
         except OSError as error:
@@ -107,6 +111,28 @@ class SqliteEngine:
     ) -> list[Result | Exception]:
         answers = [self._writer.submit(job) for job in jobs]
         return [_settled(answer) for answer in answers]
+
+    def last_settled_event(self, session: Session) -> int:
+        # One writer at a time: ids are given in the order of the commits.
+        row = session.one("SELECT coalesce(max(id), 0) AS id FROM event")
+        return int(row["id"]) if row else 0
+
+    def wait_for_writes(self, after_event: int, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        with self._written:
+            while self._newest_event() <= after_event:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
+                    return
+                self._written.wait(min(remaining, LOOK_SECONDS))
+
+    def _newest_event(self) -> int:
+        with self.read() as session:
+            return self.last_settled_event(session)
+
+    def _wake(self) -> None:
+        with self._written:
+            self._written.notify_all()
 
     def lock_hold(self, seconds: float) -> float:
         connection = connect(self.path, self._patience)

@@ -30,10 +30,11 @@ class _Job:
 class Writer:
     """One thread, one connection. Writes that wait together are committed together."""
 
-    def __init__(self, path: Path, patience_seconds: float) -> None:
+    def __init__(self, path: Path, patience_seconds: float, committed: Callable[[], None]) -> None:
         self._connection = connect(path, patience_seconds=0)
         self._session = SqliteSession(self._connection)
         self._patience = patience_seconds
+        self._committed = committed
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -78,6 +79,7 @@ class Writer:
                 job.answer.set_result(result)
             else:
                 job.answer.set_exception(failure)
+        self._committed()
 
     def _lock(self, jobs: list[_Job]) -> list[_Job]:
         """Begins a transaction; returns those still waiting for it, none of them overdue.
