@@ -127,3 +127,23 @@ CREATE TABLE index_state (
   name  TEXT PRIMARY KEY,
   value TEXT NOT NULL
 );
+
+-- Per-client tokens. A name is used once and for ever: the trail speaks of it.
+CREATE TABLE token (
+  name         TEXT    PRIMARY KEY,
+  scopes       TEXT    NOT NULL,
+  namespaces   TEXT,
+  created_at   INTEGER NOT NULL,
+  created_by   TEXT    NOT NULL,
+  expires_at   INTEGER,
+  last_used_at INTEGER,
+  revoked_at   INTEGER
+);
+
+-- What proves a token, as SHA-256. More than one while a rotation overlaps.
+CREATE TABLE token_secret (
+  digest     TEXT    PRIMARY KEY,
+  token      TEXT    NOT NULL REFERENCES token (name),
+  expires_at INTEGER
+);
+CREATE INDEX token_secret_by_token ON token_secret (token);
