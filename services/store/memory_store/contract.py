@@ -31,8 +31,19 @@ Moment = Annotated[
 IndexState = Literal["ready", "pending", "failed"]
 SearchMode = Literal["hybrid", "semantic", "lexical"]
 EventKind = Literal[
-    "set", "delete", "conflict", "get", "list", "search", "restore", "expire", "import"
+    "set",
+    "delete",
+    "conflict",
+    "get",
+    "list",
+    "search",
+    "restore",
+    "expire",
+    "import",
+    "rename",
+    "token",
 ]
+TokenScope = Literal["read", "write", "admin"]
 READ_KINDS: tuple[EventKind, ...] = ("get", "list", "search")
 
 
@@ -163,11 +174,12 @@ class Event(Word):
     A conflict's `value_before` is the value that won and `value_after` the one that was refused.
     `version` is the version that the event made, removed, read or, for a conflict, lost against.
     `detail` holds what is particular to the kind (a search's query, a restore's source version).
+    `namespace` is its present name, None for what concerns no namespace (tokens).
     """
 
     id: int
     at: Moment
-    namespace: str
+    namespace: str | None
     kind: EventKind
     key: str | None
     version: int | None
@@ -184,6 +196,25 @@ class Event(Word):
 class EventPage(Word):
     events: tuple[Event, ...]
     next_cursor: str | None = None
+
+
+class EventFilter(Word):
+    """Which events are wanted; an empty field asks for nothing. `since` ≤ time < `until`."""
+
+    kinds: tuple[EventKind, ...] = ()
+    source_client: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+ALL_EVENTS = EventFilter()
+
+
+class EventFeed(Word):
+    """Events in the order in which they became known, and from where to go on."""
+
+    events: tuple[Event, ...]
+    after: int
 
 
 class Change(Word):
@@ -220,6 +251,31 @@ class SubjectVectors(Word):
 class NamespaceInfo(Word):
     name: str
     facts: int
+
+
+class TokenGrant(Word):
+    """What a token is made for. `namespaces` None means all; `admin` includes read and write."""
+
+    name: str
+    scopes: tuple[TokenScope, ...]
+    namespaces: tuple[str, ...] | None = None
+    expires_at: Moment | None = None
+
+
+class Token(TokenGrant):
+    """A token as it is known; its secret is not."""
+
+    created_at: Moment
+    created_by: str
+    last_used_at: Moment | None = None
+    revoked_at: Moment | None = None
+
+
+class NewToken(Word):
+    """A token and its secret, which is told this once and kept only as its SHA-256."""
+
+    token: Token
+    secret: str
 
 
 class Backlog(Word):
@@ -415,13 +471,33 @@ class Store(Protocol):
 
     def event_list(
         self,
-        namespace: str,
+        namespace: str | None,
         key: str | None = None,
         include_reads: bool = False,
         limit: int = 50,
         cursor: str | None = None,
+        only: EventFilter = ALL_EVENTS,
     ) -> EventPage:
-        """Returns events, newest first, `limit` (1 to 1,000) a page."""
+        """Returns events, newest first, `limit` (1 to 1,000) a page; None asks for all namespaces.
+
+        `include_reads` adds reads; `only.kinds` that name a read do too.
+        """
+        ...
+
+    def event_follow(
+        self,
+        after: int | None,
+        namespace: str | None = None,
+        limit: int = 100,
+        wait_seconds: float = 0.0,
+        include_reads: bool = False,
+    ) -> EventFeed:
+        """Returns the events after the one with the id `after`, oldest first.
+
+        With none there it waits up to `wait_seconds` (0 to 30) for one. The feed's `after` is
+        where to go on, and no event is missed by doing so; None starts behind the newest event
+        without waiting.
+        """
         ...
 
     def change_take(
@@ -465,6 +541,48 @@ class Store(Protocol):
 
     def namespace_list(self) -> list[NamespaceInfo]:
         """Returns the namespaces that hold facts, by name."""
+        ...
+
+    def namespace_rename(self, caller: Caller, namespace: str, name: str) -> NamespaceInfo:
+        """Gives a namespace another name; its facts, versions and events stay with it.
+
+        Raises `NotFound` if there is no such namespace, `Conflict` if the new name is taken.
+        """
+        ...
+
+    def namespace_delete(self, caller: Caller, namespace: str, expected_facts: int) -> int:
+        """Deletes all facts of a namespace, each with its event, and returns how many.
+
+        Versions and events stay. `expected_facts` is what the caller believes is there: raises
+        `Conflict` if it is another number, `NotFound` if there is no such namespace.
+        """
+        ...
+
+    def token_create(self, caller: Caller, grant: TokenGrant) -> NewToken:
+        """Makes a token. Raises `Conflict` if its name was ever used."""
+        ...
+
+    def token_rotate(self, caller: Caller, name: str, overlap_seconds: float = 0.0) -> NewToken:
+        """Gives a token a new secret; older ones are good for `overlap_seconds` (≤ 30 days) more.
+
+        Raises `NotFound` if there is no such token or it was revoked.
+        """
+        ...
+
+    def token_revoke(self, caller: Caller, name: str) -> Token:
+        """Ends a token for good. Raises `NotFound`; revoking again changes nothing."""
+        ...
+
+    def token_list(self) -> list[Token]:
+        """Returns all tokens ever made, by name."""
+        ...
+
+    def token_verify(self, digest: str) -> Token | None:
+        """Returns the token that a secret proves, None if it proves nothing (any more).
+
+        `digest` is the secret's SHA-256 in hexadecimal: the secret itself stays at the door.
+        The use is noted within a few seconds.
+        """
         ...
 
     def lock_hold(self, seconds: float) -> float:

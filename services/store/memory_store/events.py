@@ -10,7 +10,16 @@ from functools import partial
 from typing import Any
 
 from memory_store import namespaces
-from memory_store.contract import READ_KINDS, Caller, EventKind, EventPage, StoreError
+from memory_store.clock import milliseconds
+from memory_store.contract import (
+    READ_KINDS,
+    Caller,
+    EventFeed,
+    EventFilter,
+    EventKind,
+    EventPage,
+    StoreError,
+)
 from memory_store.cursors import Cursor
 from memory_store.engine import Engine, Session
 from memory_store.namespaces import NUMBER
@@ -40,7 +49,7 @@ class Entry:
     """An event before it has a number."""
 
     at: int
-    namespace: str
+    namespace: str | None
     kind: EventKind
     caller: Caller
     key: str | None = None
@@ -55,7 +64,7 @@ def append(session: Session, entry: Entry) -> None:
     session.run(
         _INSERT,
         at=entry.at,
-        number=namespaces.ensure(session, entry.namespace),
+        number=None if entry.namespace is None else namespaces.ensure(session, entry.namespace),
         kind=entry.kind,
         key=entry.key,
         version=entry.version,
@@ -73,32 +82,77 @@ def append(session: Session, entry: Entry) -> None:
 
 def page(
     session: Session,
-    namespace: str,
+    namespace: str | None,
     key: str | None,
     limit: int,
     cursor: str | None,
     *,
     include_reads: bool,
+    only: EventFilter,
 ) -> EventPage:
-    place = Cursor("event_list", namespace, key, include_reads)
-    conditions = [f"e.namespace_id = {NUMBER}"]
-    parameters: dict[str, object] = {"namespace": namespace, "limit": limit + 1}
-    if key is not None:
-        conditions.append("e.key = :key")
-        parameters["key"] = key
-    if not include_reads:
-        conditions.append(f"e.kind NOT IN ({_READS})")
+    place = Cursor("event_list", namespace, key, include_reads, only)
+    conditions, parameters = _matching(namespace, key, only, include_reads=include_reads)
     if cursor is not None:
         conditions.append("e.id < :before")
         parameters["before"] = place.read(cursor, int)
     rows = session.all(
         f"{_SELECT} WHERE {' AND '.join(conditions)} ORDER BY e.id DESC LIMIT :limit",
         **parameters,
+        limit=limit + 1,
     )
     events = tuple(event_from(row) for row in rows[:limit])
     return EventPage(
         events=events, next_cursor=place.write(events[-1].id) if len(rows) > limit else None
     )
+
+
+def feed(
+    session: Session,
+    after: int,
+    settled: int,
+    namespace: str | None,
+    limit: int,
+    *,
+    include_reads: bool,
+) -> EventFeed:
+    """The events after `after` up to `settled`, beyond which some may still be missing."""
+    conditions, parameters = _matching(namespace, None, EventFilter(), include_reads=include_reads)
+    rows = session.all(
+        f"{_SELECT} WHERE {' AND '.join(conditions)} AND e.id > :after AND e.id <= :settled"
+        " ORDER BY e.id LIMIT :limit",
+        **parameters,
+        after=after,
+        settled=settled,
+        limit=limit,
+    )
+    events = tuple(event_from(row) for row in rows)
+    reached = events[-1].id if len(events) == limit else max(settled, after)
+    return EventFeed(events=events, after=reached)
+
+
+def _matching(
+    namespace: str | None, key: str | None, only: EventFilter, *, include_reads: bool
+) -> tuple[list[str], dict[str, object]]:
+    conditions: list[str] = ["1 = 1"]
+    parameters: dict[str, object] = {}
+    if not include_reads and not set(only.kinds) & set(READ_KINDS):
+        conditions.append(f"e.kind NOT IN ({_READS})")
+    if only.kinds:
+        names = {f"kind{number}": kind for number, kind in enumerate(only.kinds)}
+        conditions.append(f"e.kind IN ({', '.join(f':{name}' for name in names)})")
+        parameters.update(names)
+    wanted: list[tuple[str, str, object]] = [
+        (f"e.namespace_id = {NUMBER}", "namespace", namespace),
+        ("e.key = :key", "key", key),
+        ("e.source_client = :client", "client", only.source_client),
+        ("e.at >= :since", "since", only.since and milliseconds(only.since)),
+        ("e.at < :until", "until", only.until and milliseconds(only.until)),
+    ]
+    for condition, name, value in wanted:
+        if value is not None:
+            conditions.append(condition)
+            parameters[name] = value
+    return conditions, parameters
 
 
 class ReadTrail:

@@ -156,6 +156,25 @@ def restore(writing: Writing, namespace: str, key: str, version: int) -> Fact:
     )
 
 
+def remove_all(writing: Writing, namespace: str, expected: int) -> int:
+    """Removes every fact of a namespace, each with its event. Raises `NotFound`, `Conflict`."""
+    if namespaces.find(writing.session, namespace) is None:
+        raise NotFound(f"there is no namespace {namespace!r}", argument="namespace")
+    rows = writing.session.all(
+        f"{PRESENT} WHERE f.namespace_id = {NUMBER} ORDER BY f.key", namespace=namespace
+    )
+    living = [row for row in rows if not is_expired(row, writing.now)]
+    if len(living) != expected:
+        raise Conflict(
+            f"namespace {namespace!r} holds {len(living):,} facts, not {expected:,};"
+            " nothing was deleted",
+            argument="expected_facts",
+        )
+    for row in living:
+        _take_away(writing, row, "delete", writing.now)
+    return len(living)
+
+
 def expire(writing: Writing, limit: int) -> int:
     """Removes up to `limit` expired facts, each with its event; returns how many."""
     rows = writing.session.all(

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from memory_store.contract import FactWrite, Invalid, SearchQuery
+from memory_store.clock import milliseconds
+from memory_store.contract import FactWrite, Invalid, SearchQuery, TokenGrant
 
 MAX_MANY = 100
 MAX_PAGE = 1000
@@ -14,6 +15,8 @@ MAX_NAME_LENGTH = 128
 MAX_QUERY_LENGTH = 16_384
 MAX_TTL_SECONDS = 10 * 365 * 24 * 3600
 MAX_HOLD_SECONDS = 60
+MAX_WAIT_SECONDS = 30
+MAX_OVERLAP_SECONDS = 30 * 24 * 3600
 MAX_LEASE_SECONDS = 24 * 3600
 MAX_DEPTH = 32
 """Levels of lists and objects in metadata; readers of JSON give up at a few hundred."""
@@ -155,3 +158,15 @@ def check_query(query: SearchQuery, limits: Limits) -> None:
     check_tags(query.tags, limits)
     if query.min_score is not None:
         check_range("min_score", query.min_score, 0, 1)
+
+
+def check_grant(grant: TokenGrant, now: int) -> None:
+    check_name("name", grant.name)
+    if not grant.scopes:
+        raise Invalid("scopes is empty; give read, write or admin", argument="scopes")
+    if grant.namespaces is not None:
+        check_count("namespaces", grant.namespaces)
+        for namespace in grant.namespaces:
+            check_name("namespaces", namespace)
+    if grant.expires_at is not None and milliseconds(grant.expires_at) <= now:
+        raise Invalid("expires_at is in the past; give a time to come", argument="expires_at")

@@ -1,42 +1,37 @@
 """The contract kept over shared SQL, whatever the engine."""
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
-from memory_store import changes, counts, events, facts, idempotency, limits, namespaces, search
-from memory_store.clock import Clock, milliseconds, system_clock
+from memory_store import events, facts, idempotency, limits, search
+from memory_store.administration import AdministrationMethods
+from memory_store.base import own_errors
+from memory_store.clock import milliseconds
 from memory_store.contract import (
+    ALL_EVENTS,
     Caller,
-    Change,
-    EventKind,
+    EventFeed,
+    EventFilter,
     EventPage,
     Fact,
     FactOutcome,
     FactPage,
     FactWrite,
     Internal,
-    ModelIdentity,
-    NamespaceInfo,
     SearchQuery,
     SearchResult,
-    Stats,
     StoreError,
-    SubjectVectors,
     Word,
     error_from,
 )
-from memory_store.engine import Engine, Session
-from memory_store.events import Entry, ReadTrail
-from memory_store.facts import Writing
-from memory_store.limits import Limits
-from memory_store.upkeep import Upkeep
+from memory_store.embedding import EmbeddingMethods
+from memory_store.engine import Session
+from memory_store.events import Entry
+from memory_store.following import Follower
 
 logger = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 
 class _Deletion(Word):
@@ -47,29 +42,8 @@ class _Deletion(Word):
     expected_version: int | None
 
 
-class SqlStore:
-    """A `Store` on one engine, with two background threads: the read trail and the upkeep."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        allowed: Limits | None = None,
-        clock: Clock = system_clock,
-        log_reads: bool = True,
-    ) -> None:
-        self.engine = engine
-        self._limits = allowed or Limits()
-        self._clock = clock
-        self._reads = ReadTrail(engine) if log_reads else None
-        self._upkeep = Upkeep(engine, clock)
-
-    def close(self) -> None:
-        """Writes what was accepted, the trail of reads included, and closes the database."""
-        self._upkeep.close()
-        if self._reads is not None:
-            self._reads.close()
-        self.engine.close()
+class SqlStore(EmbeddingMethods, AdministrationMethods):
+    """A `Store` on one engine."""
 
     def fact_set(self, caller: Caller, write: FactWrite) -> Fact:
         limits.check_write(write, self._limits)
@@ -80,7 +54,7 @@ class SqlStore:
         outcomes: list[FactOutcome | None] = [self._objection(write) for write in writes]
         allowed = [place for place, objection in enumerate(outcomes) if objection is None]
         jobs = [partial(self._set, caller, writes[place]) for place in allowed]
-        with _own_errors():
+        with own_errors():
             answers = self.engine.write_each(jobs)
         for place, answer in zip(allowed, answers, strict=True):
             outcomes[place] = _outcome(answer)
@@ -169,68 +143,42 @@ class SqlStore:
 
     def event_list(
         self,
-        namespace: str,
+        namespace: str | None,
         key: str | None = None,
         include_reads: bool = False,
         limit: int = 50,
         cursor: str | None = None,
+        only: EventFilter = ALL_EVENTS,
     ) -> EventPage:
-        limits.check_name("namespace", namespace)
-        if key is not None:
-            limits.check_address(namespace, key, self._limits)
-        limits.check_range("limit", limit, 1, limits.MAX_PAGE)
-        with self._read() as session:
-            return events.page(session, namespace, key, limit, cursor, include_reads=include_reads)
-
-    def change_take(
-        self, owner: str, model: str, limit: int = 32, lease_seconds: float = 30.0
-    ) -> list[Change]:
-        limits.check_name("owner", owner)
-        limits.check_range("limit", limit, 1, limits.MAX_PAGE)
-        limits.check_range("lease_seconds", lease_seconds, 0, limits.MAX_LEASE_SECONDS)
-        now = self._clock()
-        with self._read() as session:
-            in_use = changes.model_in_use(session)
-            if in_use is None or in_use.identity != model or not changes.waiting(session, now):
-                return []
-        until = now + round(lease_seconds * 1000)
-        return self._write(lambda session: changes.take(session, owner, limit, now, until))
-
-    def change_fail(self, owner: str, sequence: int, reason: str) -> None:
-        self._write(lambda session: changes.fail(session, owner, sequence, reason))
-
-    def change_release(self, owner: str) -> int:
-        return self._write(lambda session: changes.release(session, owner))
-
-    def vector_put(self, owner: str, model: str, vectors: Sequence[SubjectVectors]) -> int:
-        limits.check_name("owner", owner)
-
-        def put(session: Session) -> int:
-            in_use = changes.model_in_use(session)
-            if in_use is None or in_use.identity != model:
-                return 0
-            return changes.put_vectors(session, in_use, vectors)
-
-        return self._write(put)
-
-    def model_use(self, identity: ModelIdentity) -> int:
-        return self._write(lambda session: changes.use_model(session, identity))
-
-    def namespace_list(self) -> list[NamespaceInfo]:
-        now = self._clock()
-        with self._read() as session:
-            return [NamespaceInfo(**row) for row in namespaces.with_facts(session, now)]
-
-    def lock_hold(self, seconds: float) -> float:
-        limits.check_range("seconds", seconds, 0, limits.MAX_HOLD_SECONDS)
-        with _own_errors():
-            return self.engine.lock_hold(seconds)
-
-    def stats(self, namespace: str | None = None) -> Stats:
         if namespace is not None:
             limits.check_name("namespace", namespace)
+        if key is not None:
+            limits.check_text("key", key, self._limits.key, least=1)
+        limits.check_range("limit", limit, 1, limits.MAX_PAGE)
         with self._read() as session:
-            return counts.stats(self.engine, session, namespace, self._clock())
+            return events.page(
+                session, namespace, key, limit, cursor, include_reads=include_reads, only=only
+            )
+
+    def event_follow(
+        self,
+        after: int | None,
+        namespace: str | None = None,
+        limit: int = 100,
+        wait_seconds: float = 0.0,
+        include_reads: bool = False,
+    ) -> EventFeed:
+        if namespace is not None:
+            limits.check_name("namespace", namespace)
+        limits.check_range("limit", limit, 1, limits.MAX_PAGE)
+        limits.check_range("wait_seconds", wait_seconds, 0, limits.MAX_WAIT_SECONDS)
+        if after is None:
+            with self._read() as session:
+                return EventFeed(events=(), after=self.engine.last_settled_event(session))
+        limits.check_range("after", after, 0, facts.MAX_VERSION)
+        follower = Follower(self.engine, namespace, limit, include_reads=include_reads)
+        with own_errors():
+            return follower.feed(after, wait_seconds)
 
     def _set(self, caller: Caller, write: FactWrite, session: Session) -> FactOutcome:
         writing = self._writing(session, caller)
@@ -251,24 +199,12 @@ class SqlStore:
             ),
         )
 
-    def _writing(self, session: Session, caller: Caller) -> Writing:
-        return Writing(session, self.engine, caller, self._clock())
-
     def _objection(self, write: FactWrite) -> FactOutcome | None:
         try:
             limits.check_write(write, self._limits)
         except StoreError as error:
             return _outcome(error)
         return None
-
-    @contextmanager
-    def _read(self) -> Generator[Session]:
-        with _own_errors(), self.engine.read() as session:
-            yield session
-
-    def _write(self, job: Callable[[Session], Result]) -> Result:
-        with _own_errors():
-            return self.engine.write(job)
 
     def _note_reads(
         self, caller: Caller, now: int, namespace: str, found: list[tuple[str, Fact | None]]
@@ -285,33 +221,6 @@ class SqlStore:
                 )
                 for key, fact in found
             )
-
-    def _note(
-        self,
-        caller: Caller,
-        now: int,
-        namespace: str,
-        kind: EventKind,
-        detail: Mapping[str, object],
-    ) -> None:
-        if self._reads is not None:
-            self._reads.add(
-                [Entry(at=now, namespace=namespace, kind=kind, caller=caller, detail=dict(detail))]
-            )
-
-
-@contextmanager
-def _own_errors() -> Generator[None]:
-    """Lets the contract's errors through; anything else goes to the log and comes out as one."""
-    try:
-        yield
-    except StoreError as error:
-        if isinstance(error, Internal):
-            logger.exception("the store failed")
-        raise
-    except Exception as error:
-        logger.exception("the store failed")
-        raise Internal("the store failed; its log says why") from error
 
 
 def _outcome(answer: FactOutcome | Fact | Exception) -> FactOutcome:

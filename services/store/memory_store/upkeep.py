@@ -1,13 +1,15 @@
 """What a store does by itself: removing what expired and what is only kept for a day."""
 
+import contextlib
 import logging
 import threading
 
-from memory_store import facts, idempotency
+from memory_store import facts, idempotency, tokens
 from memory_store.clock import Clock
 from memory_store.contract import Caller, StoreError
 from memory_store.engine import Engine, Session
 from memory_store.facts import Writing
+from memory_store.tokens import Uses
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +24,10 @@ ITSELF = Caller(principal="store", source_client="store", self_reported=False)
 class Upkeep:
     """A thread that looks every few seconds and takes the write lock only if there is work."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, uses: Uses) -> None:
         self._engine = engine
         self._clock = clock
+        self._uses = uses
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="store-upkeep", daemon=True)
         self._thread.start()
@@ -32,11 +35,14 @@ class Upkeep:
     def close(self) -> None:
         self._closed.set()
         self._thread.join()
+        with contextlib.suppress(StoreError):
+            write_uses(self._engine, self._uses)
 
     def _serve(self) -> None:
         while not self._closed.wait(EVERY_SECONDS):
             try:
                 sweep(self._engine, self._clock())
+                write_uses(self._engine, self._uses)
             except StoreError as error:
                 logger.warning("upkeep waits: %s", error.message)
             except Exception:
@@ -67,3 +73,8 @@ def _sweep_some(engine: Engine, session: Session, now: int) -> int:
     idempotency.forget_old(session, now)
     engine.vectors.cut_log(session, LOG_KEPT)
     return facts.expire(Writing(session, engine, ITSELF, now), AT_ONCE)
+
+
+def write_uses(engine: Engine, uses: Uses) -> None:
+    if last := uses.take():
+        engine.write(lambda session: tokens.write_uses(session, last))

@@ -1,0 +1,83 @@
+"""What every part of the store stands on: the engine, the clock, the limits, one way for errors."""
+
+import logging
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+from memory_store.clock import Clock, system_clock
+from memory_store.contract import Caller, EventKind, Internal, StoreError
+from memory_store.engine import Engine, Session
+from memory_store.events import Entry, ReadTrail
+from memory_store.facts import Writing
+from memory_store.limits import Limits
+from memory_store.tokens import Uses
+from memory_store.upkeep import Upkeep
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class StoreBase:
+    """Opened on an engine, with two background threads: the read trail and the upkeep."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        allowed: Limits | None = None,
+        clock: Clock = system_clock,
+        log_reads: bool = True,
+    ) -> None:
+        self.engine = engine
+        self._limits = allowed or Limits()
+        self._clock = clock
+        self._reads = ReadTrail(engine) if log_reads else None
+        self._uses = Uses()
+        self._upkeep = Upkeep(engine, clock, self._uses)
+
+    def close(self) -> None:
+        """Writes what was accepted, the trail of reads included, and closes the database."""
+        self._upkeep.close()
+        if self._reads is not None:
+            self._reads.close()
+        self.engine.close()
+
+    def _writing(self, session: Session, caller: Caller) -> Writing:
+        return Writing(session, self.engine, caller, self._clock())
+
+    @contextmanager
+    def _read(self) -> Generator[Session]:
+        with own_errors(), self.engine.read() as session:
+            yield session
+
+    def _write(self, job: Callable[[Session], Result]) -> Result:
+        with own_errors():
+            return self.engine.write(job)
+
+    def _note(
+        self,
+        caller: Caller,
+        now: int,
+        namespace: str,
+        kind: EventKind,
+        detail: Mapping[str, object],
+    ) -> None:
+        if self._reads is not None:
+            self._reads.add(
+                [Entry(at=now, namespace=namespace, kind=kind, caller=caller, detail=dict(detail))]
+            )
+
+
+@contextmanager
+def own_errors() -> Generator[None]:
+    """Lets the contract's errors through; anything else goes to the log and comes out as one."""
+    try:
+        yield
+    except StoreError as error:
+        if isinstance(error, Internal):
+            logger.exception("the store failed")
+        raise
+    except Exception as error:
+        logger.exception("the store failed")
+        raise Internal("the store failed; its log says why") from error

@@ -1,0 +1,43 @@
+"""Following the trail: what came after an event, or the wait for it."""
+
+import time
+
+from memory_store import events
+from memory_store.contract import EventFeed
+from memory_store.engine import Engine
+
+
+class Follower:
+    """Asks for the events of a namespace, or of all."""
+
+    def __init__(
+        self, engine: Engine, namespace: str | None, limit: int, *, include_reads: bool
+    ) -> None:
+        self._engine = engine
+        self._namespace = namespace
+        self._limit = limit
+        self._include_reads = include_reads
+
+    def feed(self, after: int, wait_seconds: float) -> EventFeed:
+        """Returns as soon as there is an event to tell, or empty when the time is over."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            feed = self._look(after)
+            left = deadline - time.monotonic()
+            if feed.events or left <= 0:
+                return feed
+            # Events that were not asked for are not looked at again.
+            after = feed.after
+            self._engine.wait_for_writes(after, left)
+
+    def _look(self, after: int) -> EventFeed:
+        with self._engine.read() as session:
+            settled = self._engine.last_settled_event(session)
+            return events.feed(
+                session,
+                after,
+                settled,
+                self._namespace,
+                self._limit,
+                include_reads=self._include_reads,
+            )
