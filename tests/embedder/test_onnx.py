@@ -1,5 +1,7 @@
 """The real model: what its vectors are, how it is loaded, what it costs."""
 
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+import memory_embedder
 from memory_embedder import models, session
 from memory_embedder.contract import EmbedderUnavailable
 from memory_embedder.onnx import OnnxEmbedder
@@ -207,3 +210,37 @@ def test_loading_and_embedding_need_no_network():
         [sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+EMBED = """
+import sys
+from pathlib import Path
+
+from memory_embedder import settings
+from memory_embedder.onnx import OnnxEmbedder
+
+read = settings.read()
+OnnxEmbedder(read.embedding_model, read.model_folders).embed(["a text"])
+"""
+WITHOUT_A_PIPELINE = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "JENKINS_URL", "BUILD_ID")
+
+
+def test_embedding_leaves_nothing_in_the_home_folder(tmp_path):
+    """onnxruntime would keep an identity of the device there, and reports that wait to be sent."""
+    kept = {name: os.environ[name] for name in os.environ if name not in WITHOUT_A_PIPELINE}
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path), "XDG_CACHE_HOME": ""}
+    subprocess.run([sys.executable, "-c", EMBED], env=kept | home, check=True, timeout=60)
+
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_nothing_loads_onnxruntime_but_the_module_that_silences_it():
+    package = Path(memory_embedder.__file__).parent
+    loaders = {
+        file.name
+        for file in package.glob("*.py")
+        if 'import_module("onnxruntime")' in file.read_text("utf-8")
+        or re.search(r"^(from|import) onnxruntime", file.read_text("utf-8"), re.MULTILINE)
+    }
+
+    assert loaders == {"runtime.py"}

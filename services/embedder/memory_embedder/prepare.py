@@ -16,12 +16,11 @@ import numpy as np
 import onnx
 
 from memory_embedder import models, settings
+from memory_embedder.runtime import onnxruntime
 from memory_embedder.session import Session
 from memory_embedder.sources import SOURCES, PrepareError, fetch
 
-# onnxruntime has no types.
-onnxruntime: Any = importlib.import_module("onnxruntime")
-quantization: Any = importlib.import_module("onnxruntime.quantization")
+quantization: Any = importlib.import_module("onnxruntime.quantization")  # it has no types
 
 DIMENSION = 384
 MAX_TOKENS = 256  # what the model was trained with; its tokenizer.json says 128

@@ -1,6 +1,5 @@
 """A loaded model: its tokenizer and its graph. Importing this costs what the packages cost."""
 
-import importlib
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -11,8 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from memory_embedder import windows
-
-onnxruntime: Any = importlib.import_module("onnxruntime")  # it has no types
+from memory_embedder.runtime import onnxruntime
 
 OVERLAP_TOKENS = 40
 

@@ -1,5 +1,6 @@
 """What the embedder takes from the environment, read once."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -56,3 +57,8 @@ def _sentence(error: ValidationError) -> str:
     name = str(first["loc"][0]).removeprefix(PREFIX.lower())
     allowed = EmbedderSettings.model_fields[name].description
     return f"{PREFIX}{name.upper()} must be {allowed}, not {first['input']!r}."
+
+
+def forbid_reports() -> None:
+    """Tells onnxruntime, before it is loaded, to send nothing to anybody."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
