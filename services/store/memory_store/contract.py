@@ -42,6 +42,7 @@ EventKind = Literal[
     "import",
     "rename",
     "token",
+    "retain",
 ]
 TokenScope = Literal["read", "write", "admin"]
 READ_KINDS: tuple[EventKind, ...] = ("get", "list", "search")

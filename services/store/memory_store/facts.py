@@ -39,7 +39,7 @@ class Writing:
 
 
 @dataclass(frozen=True)
-class _Content:
+class Content:
     value: str
     tags: tuple[str, ...]
     metadata: str
@@ -118,7 +118,7 @@ def put(writing: Writing, write: FactWrite) -> Fact | Conflict:
         None if write.ttl_seconds is None else writing.now + max(1, round(write.ttl_seconds * 1000))
     )
     tags = write.tags
-    content = _Content(
+    content = Content(
         value=write.value,
         tags=_tags_of(current) if tags is None else tuple(dict.fromkeys(tags)),
         metadata=_metadata_of(current) if write.metadata is None else to_json(write.metadata),
@@ -148,7 +148,7 @@ def restore(writing: Writing, namespace: str, key: str, version: int) -> Fact:
             f"{key!r} in namespace {namespace!r} has no version {version}", argument="version"
         )
     current = _living(writing, namespace, key)
-    content = _Content(
+    content = Content(
         value=old["value"], tags=_tags_of(old), metadata=old["metadata"], expires_at=None
     )
     return _store(
@@ -283,20 +283,17 @@ def _store(
     namespace: str,
     key: str,
     current: Row | None,
-    content: _Content,
+    content: Content,
     kind: EventKind,
     detail: dict[str, object],
 ) -> Fact:
     session = writing.session
     number = namespaces.ensure(session, namespace)
-    version = _last_version(session, number, key) + 1
+    version = last_version(session, number, key) + 1
     # A clock that stepped back must not let an older version look like the newer one.
     at = writing.now if current is None else max(writing.now, current["written_at"])
-    session.run(
-        "INSERT INTO fact_version (namespace_id, key, version, value, tags, metadata, expires_at,"
-        " created_at, written_at, source_client, principal, self_reported)"
-        " VALUES (:number, :key, :version, :value, :tags, :metadata, :expires_at,"
-        " :created_at, :written_at, :source_client, :principal, :self_reported)",
+    insert_version(
+        session,
         number=number,
         key=key,
         version=version,
@@ -306,11 +303,12 @@ def _store(
         expires_at=content.expires_at,
         created_at=at if current is None else current["created_at"],
         written_at=at,
+        removed_at=None,
         source_client=writing.caller.source_client,
         principal=writing.caller.principal,
         self_reported=int(writing.caller.self_reported),
     )
-    _point(writing, number, key, current, content, version)
+    point(writing, number, key, current, content, version)
     events.append(
         session,
         Entry(
@@ -331,12 +329,23 @@ def _store(
     return fact_from(row)
 
 
-def _point(
+def insert_version(session: Session, **columns: object) -> None:
+    """`number` is the namespace's; the other columns go by their names."""
+    session.run(
+        "INSERT INTO fact_version (namespace_id, key, version, value, tags, metadata, expires_at,"
+        " created_at, written_at, removed_at, source_client, principal, self_reported)"
+        " VALUES (:number, :key, :version, :value, :tags, :metadata, :expires_at,"
+        " :created_at, :written_at, :removed_at, :source_client, :principal, :self_reported)",
+        **columns,
+    )
+
+
+def point(
     writing: Writing,
     namespace: int,
     key: str,
     current: Row | None,
-    content: _Content,
+    content: Content,
     version: int,
 ) -> None:
     """Makes the version the present one, in the table of facts and in what is derived from it."""
@@ -400,7 +409,7 @@ def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None
     )
 
 
-def _last_version(session: Session, namespace: int, key: str) -> int:
+def last_version(session: Session, namespace: int, key: str) -> int:
     row = session.one(
         "SELECT coalesce(max(version), 0) AS version FROM fact_version"
         " WHERE namespace_id = :namespace AND key = :key",

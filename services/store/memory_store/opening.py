@@ -1,5 +1,6 @@
 """Opens the store that the settings name."""
 
+from memory_store.engine import Engine
 from memory_store.limits import Limits
 from memory_store.migrations import SchemaTooNew
 from memory_store.reindex import ensure_words
@@ -7,10 +8,10 @@ from memory_store.settings import StoreSettings
 from memory_store.sqlite import NotOurs, SqliteEngine
 from memory_store.store import SqlStore
 
-__all__ = ["NotOurs", "SchemaTooNew", "open_store"]
+__all__ = ["NotOurs", "SchemaTooNew", "limits_of", "open_engine", "open_store"]
 
 
-def open_store(settings: StoreSettings) -> SqlStore:
+def open_engine(settings: StoreSettings) -> Engine:
     """Creates or upgrades the database if need be. Close what it returns.
 
     Raises `NotOurs` for a file that is something else, `SchemaTooNew` for one that a newer
@@ -18,8 +19,15 @@ def open_store(settings: StoreSettings) -> SqlStore:
     """
     engine = SqliteEngine(settings.database_path, settings.sqlite_busy_timeout)
     ensure_words(engine)
+    return engine
+
+
+def open_store(settings: StoreSettings) -> SqlStore:
+    """As `open_engine`, with the store on it."""
     return SqlStore(
-        engine,
-        allowed=Limits(key=settings.max_key_len, value=settings.max_value_len),
-        log_reads=settings.log_reads,
+        open_engine(settings), allowed=limits_of(settings), log_reads=settings.log_reads
     )
+
+
+def limits_of(settings: StoreSettings) -> Limits:
+    return Limits(key=settings.max_key_len, value=settings.max_value_len)

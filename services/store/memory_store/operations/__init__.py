@@ -1,0 +1,1 @@
+"""What an operator does with a whole store: one file an operation, `main` runs them."""
