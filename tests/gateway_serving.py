@@ -122,6 +122,15 @@ def stdio_server(database: Path, **settings: str) -> Iterator[StdioServer]:
 class HttpServer:
     process: subprocess.Popen[str]
     url: str
+    errors: list[str]
+    reader: threading.Thread
+
+    def stop(self, number: int) -> tuple[int, str]:
+        """Sends a signal; returns the exit code and what was said on stderr since the start."""
+        self.process.send_signal(number)
+        code = self.process.wait(SECONDS)
+        self.reader.join(SECONDS)
+        return code, "".join(self.errors)
 
     @property
     def port(self) -> int:
@@ -139,8 +148,10 @@ def http_server(database: Path, **settings: str) -> Iterator[HttpServer]:
     try:
         said = iter(process.stderr)
         url = next(line.split()[-1] for line in said if line.startswith("listening on "))
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        yield HttpServer(process, url)
+        errors: list[str] = []
+        reader = threading.Thread(target=errors.extend, args=[said], daemon=True)
+        reader.start()
+        yield HttpServer(process, url, errors, reader)
     finally:
         process.kill()
         process.wait(SECONDS)

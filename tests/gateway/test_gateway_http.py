@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import closing
 
 import httpx2
 import pytest
@@ -12,6 +13,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from gateway_serving import AUTHORIZED, SECONDS, TOKEN, command, environment, http_server
+from memory_store.opening import open_store
+from memory_store.settings import StoreSettings
 
 SHUTDOWN_SECONDS = 5.0
 LINES = "one\ntwo\rthree\r\nfour\u2028five\u2029six\x85seven\x0b\x0c\x1c\x1e"
@@ -257,6 +260,22 @@ def test_sigterm_ends_it_soon_with_streams_of_both_eras_open(tmp_path):
                 told = time.monotonic()
                 server.process.wait(SECONDS)
         assert time.monotonic() - told < SHUTDOWN_SECONDS
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_a_word_and_with_the_trail_of_reads_written(tmp_path, number):
+    database = tmp_path / "memory.db"
+    with http_server(database) as server:
+        with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT) as web:
+            call = modern("tools/call", name="memory_get", arguments={"key": "k"})
+            names = {"Mcp-Method": "tools/call", "Mcp-Name": "memory_get"}
+            assert web.post(server.url, json=call, headers=MODERN | names).status_code == 200
+        code, said = server.stop(number)
+    with closing(open_store(StoreSettings(memory_db=database))) as store:
+        events = store.event_list("default", include_reads=True).events
+
+    assert (code, "Traceback" in said) == (0, False)
+    assert [event.kind for event in events] == ["get"]
 
 
 def test_a_subscriber_hears_of_a_write(web):

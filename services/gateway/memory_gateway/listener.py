@@ -1,6 +1,7 @@
 """Serves the application on a socket until a signal, with streams open or not."""
 
 import asyncio
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -67,9 +68,16 @@ class _Server(uvicorn.Server):
             sys.stderr.flush()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stops, and at a second interrupt at once.
+
+        uvicorn's own would raise the signal again after the last answer, and with it end the
+        process before the store is closed.
+        """
+        del frame
         if self._loop:
             self._loop.call_soon_threadsafe(self._close_streams)
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def _url(listening: socket.socket) -> str:

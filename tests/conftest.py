@@ -1,0 +1,7 @@
+"""What holds for every test."""
+
+import signal
+
+# A run that a script started in the background ignores interrupts, and what it starts would too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
