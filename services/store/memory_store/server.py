@@ -2,11 +2,10 @@
 
 import hmac
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response, Security
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -40,16 +39,15 @@ class UnknownOperation(StoreError):
 _STATUSES = {error.status for error in (*ERRORS.values(), TooLarge, Unauthorized)}
 
 
-def build_app(store: Store, secret: str) -> FastAPI:
+def build_app(store: Store, secret: str) -> ASGIApp:
     """Returns the application that serves `store` to whoever knows `secret`."""
     app = FastAPI(title="Memory Bridge store", docs_url=None, redoc_url=None)
     app.router.redirect_slashes = False
-    app.add_middleware(Door, expected=authorization(secret))
     app.add_exception_handler(HTTPException, _unknown)
     app.add_api_route(HEALTH_PATH, _health, operation_id="health")
     for operation in OPERATIONS.values():
-        _add_operation(app, operation, store)
-    return app
+        _document(app, operation)
+    return Door(Operations(app, store), authorization(secret))
 
 
 class Door:
@@ -70,31 +68,40 @@ class Door:
         return scope["path"] == HEALTH_PATH or hmac.compare_digest(given, self._expected)
 
 
-class OperationRoute(APIRoute):
-    """FastAPI documents the endpoint; the wire reads and answers it.
+class Operations:
+    """Reads and answers the operations; what else there is goes on to the application.
 
-    FastAPI would validate what `json.loads` made, where base64 is only text. Reading the
-    arguments happens on the worker thread too: megabytes of them must not hold up the loop.
+    FastAPI documents them and never sees them: its way to an endpoint costs more than a write.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        operation = OPERATIONS[self.name]
+    def __init__(self, app: ASGIApp, store: Store) -> None:
+        self._app = app
+        self._methods = {
+            operation.path: (operation, getattr(store, operation.name))
+            for operation in OPERATIONS.values()
+        }
 
-        async def handle(request: Request) -> Response:
-            try:
-                body = await _read_body(request)
-            except TooLarge as error:
-                return _refusal(error)
-            return await run_in_threadpool(_answer, operation, self.endpoint, body)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method = self._methods.get(scope["path"]) if scope.get("method") == "POST" else None
+        if method is None:
+            await self._app(scope, receive, send)
+        else:
+            response = await self._answer(*method, Request(scope, receive))
+            await response(scope, receive, send)
 
-        return handle
+    async def _answer(
+        self, operation: Operation, method: Callable[..., Any], request: Request
+    ) -> Response:
+        try:
+            body = await _read_body(request)
+        except TooLarge as error:
+            return _refusal(error)
+        # Reading the arguments too: megabytes of them must not hold up the loop.
+        return await run_in_threadpool(_answer, operation, method, body)
 
 
-def _add_operation(app: FastAPI, operation: Operation, store: Store) -> None:
-    method = getattr(store, operation.name)
-
-    def endpoint(arguments: Any) -> Any:
-        return method(**vars(arguments))
+def _document(app: FastAPI, operation: Operation) -> None:
+    def endpoint(arguments: Any) -> None: ...
 
     endpoint.__annotations__ = {"arguments": operation.arguments}
     app.router.add_api_route(
@@ -108,13 +115,12 @@ def _add_operation(app: FastAPI, operation: Operation, store: Store) -> None:
         responses={status: {"model": Problem} for status in sorted(_STATUSES)},
         # Only for the document: the door has checked by then.
         dependencies=[Security(HTTPBearer())],
-        route_class_override=OperationRoute,
     )
 
 
-def _answer(operation: Operation, endpoint: Callable[[Any], Any], body: bytes) -> Response:
+def _answer(operation: Operation, method: Callable[..., Any], body: bytes) -> Response:
     try:
-        result = endpoint(operation.decode_arguments(body))
+        result = method(**vars(operation.decode_arguments(body)))
         return Response(operation.encode_result(result), media_type="application/json")
     except StoreError as error:
         return _refusal(error)
