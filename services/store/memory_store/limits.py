@@ -87,7 +87,7 @@ def check_address(namespace: str, key: str, limits: Limits) -> None:
 def check_write(write: FactWrite, limits: Limits) -> None:
     check_address(write.namespace, write.key, limits)
     check_text("value", write.value, limits.value)
-    check_conditions(write)
+    check_conditions(write, limits)
     check_tags(write.tags or (), limits)
     if write.metadata is not None:
         check_metadata(write.metadata, limits)
@@ -97,7 +97,7 @@ def check_write(write: FactWrite, limits: Limits) -> None:
         check_name("idempotency_key", write.idempotency_key)
 
 
-def check_conditions(write: FactWrite) -> None:
+def check_conditions(write: FactWrite, limits: Limits) -> None:
     given = [
         name
         for name, is_given in (
@@ -119,7 +119,8 @@ def check_conditions(write: FactWrite) -> None:
             argument="expected_version",
         )
     if write.expected_value is not None:
-        check_text("expected_value", write.expected_value, 2**31)
+        # No longer value can be there; and a refused attempt stays in the trail as it was made.
+        check_text("expected_value", write.expected_value, limits.value)
 
 
 def check_metadata(metadata: dict[str, object], limits: Limits) -> None:

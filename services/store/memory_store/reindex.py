@@ -1,7 +1,10 @@
 """Makes the lexical index anew when the words of a text are made by another recipe."""
 
 import logging
+import time
+from collections.abc import Callable
 
+from memory_store.contract import Busy
 from memory_store.engine import Engine, Row, Session
 from memory_store.rows import PRESENT, fact_from
 from memory_store.words import WORDS_RECIPE, index_words
@@ -9,6 +12,8 @@ from memory_store.words import WORDS_RECIPE, index_words
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 1000
+PATIENCE_SECONDS = 30.0
+PAUSE_SECONDS = 0.05
 
 
 def ensure_words(engine: Engine) -> None:
@@ -16,7 +21,19 @@ def ensure_words(engine: Engine) -> None:
     with engine.read() as session:
         known = _recipe(session)
     if known != WORDS_RECIPE:
-        engine.write(lambda session: _rebuild(engine, session))
+        _patiently(lambda: engine.write(lambda session: _rebuild(engine, session)))
+
+
+def _patiently(rebuild: Callable[[], None]) -> None:
+    """Opening waits longer than a write may: another process may be doing the same."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return rebuild()
+        except Busy:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_SECONDS)
 
 
 def _recipe(session: Session) -> int:

@@ -7,6 +7,8 @@ from typing import Any, cast
 from memory_store.engine import Row
 
 WAL_KEPT_BYTES = 64 * 1024 * 1024
+OPEN_PATIENCE_SECONDS = 30.0
+"""Opening waits longer than a write: another process may be migrating the schema."""
 
 
 def code_of(error: sqlite3.Error) -> int:

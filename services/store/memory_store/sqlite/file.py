@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_store.migrations import outstanding
-from memory_store.sqlite.connection import code_of, connect, is_busy
+from memory_store.sqlite.connection import OPEN_PATIENCE_SECONDS, code_of, connect, is_busy
 
 APPLICATION_ID = 0x4D42_7264  # "MBrd": tells our files from other programs' databases
-OPEN_PATIENCE_SECONDS = 30.0
-"""Opening waits longer than a write: another process may be migrating the schema."""
 
 
 class NotOurs(Exception):
@@ -23,7 +21,7 @@ def prepare(path: Path) -> int:
 
     Raises `NotOurs`, `SchemaTooNew` and SQLite's errors.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(path)
     try:
         with contextlib.closing(connect(path, OPEN_PATIENCE_SECONDS)) as connection:
             check_ours(connection, path)
@@ -35,6 +33,13 @@ def prepare(path: Path) -> int:
         if code_of(error) != sqlite3.SQLITE_NOTADB:
             raise
         raise NotOurs(f"{path} is not a SQLite database; name another file") from error
+
+
+def _make(path: Path) -> None:
+    """Makes what is missing for its owner alone; SQLite gives the journal the file's own mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.touch(mode=0o600, exist_ok=False)
 
 
 def user_version(connection: sqlite3.Connection) -> int:

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from memory_store.contract import Unavailable
-from memory_store.sqlite.connection import SqliteSession, connect, is_busy
+from memory_store.sqlite.connection import (
+    OPEN_PATIENCE_SECONDS,
+    SqliteSession,
+    connect,
+    is_busy,
+)
 
 BATCH = 256
 """Writes that commit together at most: bounds how long the first of them waits for the last."""
@@ -31,7 +36,9 @@ class Writer:
     """One thread, one connection. Writes that wait together are committed together."""
 
     def __init__(self, path: Path, patience_seconds: float, committed: Callable[[], None]) -> None:
-        self._connection = connect(path, patience_seconds=0)
+        self._connection = connect(path, OPEN_PATIENCE_SECONDS)
+        # Now that it is open, waiting for the lock is this class's own affair.
+        self._connection.execute("PRAGMA busy_timeout = 0")
         self._session = SqliteSession(self._connection)
         self._patience = patience_seconds
         self._committed = committed
