@@ -32,6 +32,7 @@ VIOLATIONS = [
     ("memory_bridge.cli", "memory_store.contract", BASE),
     ("memory_store.contract", "numpy", STORE_WORDS),
     ("memory_store.contract", "memory_store.engine", STORE_WORDS),
+    ("memory_store.vocabulary", "httpx2", STORE_WORDS),
     ("memory_embedder.contract", "numpy", EMBEDDER_WORDS),
     ("memory_store.facts", "memory_embedder.contract", STORE),
     ("memory_embedder.drain", "memory_store.facts", EMBEDDER),
