@@ -80,6 +80,7 @@ class AdministrationMethods(StoreBase):
             return tokens.every(session)
 
     def token_verify(self, digest: str) -> Token | None:
+        limits.check_name("digest", digest)
         now = self._clock()
         with self._read() as session:
             token = tokens.verify(session, digest, now)

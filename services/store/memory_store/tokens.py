@@ -44,14 +44,19 @@ def create(writing: Writing, grant: TokenGrant) -> NewToken:
 
 
 def rotate(writing: Writing, name: str, overlap_seconds: float) -> NewToken:
-    token = _find(writing.session, name)
-    if token is None or token["revoked_at"] is not None:
+    if not _is_in_force(_find(writing.session, name), writing.now):
         raise NotFound(f"there is no token {name!r} that is in force", argument="name")
     writing.session.run(
         "UPDATE token_secret SET expires_at = :ends"
         " WHERE token = :name AND (expires_at IS NULL OR expires_at > :ends)",
         name=name,
         ends=writing.now + round(overlap_seconds * 1000),
+    )
+    # A secret that ended goes, lest a clock that steps back makes it good again.
+    writing.session.run(
+        "DELETE FROM token_secret WHERE token = :name AND expires_at <= :now",
+        name=name,
+        now=writing.now,
     )
     return _with_secret(writing, name, "rotate")
 
@@ -100,8 +105,9 @@ class Uses:
             taken, self._last = self._last, {}
             return taken
 
-    def __bool__(self) -> bool:
-        return bool(self._last)
+    def put_back(self, taken: dict[str, int]) -> None:
+        with self._lock:
+            self._last = taken | self._last
 
 
 def write_uses(session: Session, last: dict[str, int]) -> None:
@@ -131,6 +137,12 @@ def _note(writing: Writing, name: str, action: str) -> None:
         writing.session,
         Entry(at=writing.now, namespace=None, kind="token", caller=writing.caller, detail=detail),
     )
+
+
+def _is_in_force(token: Row | None, now: int) -> bool:
+    if token is None or token["revoked_at"] is not None:
+        return False
+    return token["expires_at"] is None or token["expires_at"] > now
 
 
 def _find(session: Session, name: str) -> Row | None:

@@ -76,5 +76,11 @@ def _sweep_some(engine: Engine, session: Session, now: int) -> int:
 
 
 def write_uses(engine: Engine, uses: Uses) -> None:
-    if last := uses.take():
+    """What cannot be written now stays for the next time."""
+    if not (last := uses.take()):
+        return
+    try:
         engine.write(lambda session: tokens.write_uses(session, last))
+    except StoreError:
+        uses.put_back(last)
+        raise
