@@ -24,8 +24,7 @@ def text_to_embed(key: str, value: str) -> str:
 
 
 def enqueue(session: Session, subject: int, version: int) -> None:
-    """Replaces what was queued for the subject: only its newest version is worth a vector."""
-    session.run("DELETE FROM change WHERE subject = :subject", subject=subject)
+    """Queues a subject for which nothing is queued: new, or forgotten just before."""
     session.run(
         "INSERT INTO change (subject, version) VALUES (:subject, :version)",
         subject=subject,
@@ -34,8 +33,12 @@ def enqueue(session: Session, subject: int, version: int) -> None:
 
 
 def forget(session: Session, subject: int) -> None:
-    """Drops the vectors of a fact whose text is no longer what they were made from."""
+    """Drops the vectors of a fact whose text is no longer what they were made from, and its change.
+
+    Only its newest version is worth a vector.
+    """
     session.run("DELETE FROM vector WHERE subject = :subject", subject=subject)
+    session.run("DELETE FROM change WHERE subject = :subject", subject=subject)
 
 
 @dataclass(frozen=True)
@@ -174,11 +177,6 @@ def _put(session: Session, model: int, vectors: SubjectVectors) -> bool:
             version=vectors.version,
             embedding=embedding,
         )
-    session.run(
-        "DELETE FROM change WHERE subject = :subject AND version = :version",
-        subject=vectors.subject,
-        version=vectors.version,
-    )
     return True
 
 

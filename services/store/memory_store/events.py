@@ -58,13 +58,15 @@ class Entry:
     version_after: int | None = None
     body: str | None = None
     detail: dict[str, Any] = field(default_factory=dict[str, Any])
+    number: int | None = None
+    """The namespace's, where it is known already."""
 
 
 def append(session: Session, entry: Entry) -> None:
     session.run(
         _INSERT,
         at=entry.at,
-        number=None if entry.namespace is None else namespaces.ensure(session, entry.namespace),
+        number=_number(session, entry),
         kind=entry.kind,
         key=entry.key,
         version=entry.version,
@@ -78,6 +80,12 @@ def append(session: Session, entry: Entry) -> None:
         claimed_client=entry.caller.claimed_client,
         request_id=entry.caller.request_id,
     )
+
+
+def _number(session: Session, entry: Entry) -> int | None:
+    if entry.namespace is None or entry.number is not None:
+        return entry.number
+    return namespaces.ensure(session, entry.namespace)
 
 
 def page(

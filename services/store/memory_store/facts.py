@@ -292,22 +292,21 @@ def _store(
     version = last_version(session, number, key) + 1
     # A clock that stepped back must not let an older version look like the newer one.
     at = writing.now if current is None else max(writing.now, current["written_at"])
-    insert_version(
-        session,
-        number=number,
-        key=key,
-        version=version,
-        value=content.value,
-        tags=to_json(content.tags),
-        metadata=content.metadata,
-        expires_at=content.expires_at,
-        created_at=at if current is None else current["created_at"],
-        written_at=at,
-        removed_at=None,
-        source_client=writing.caller.source_client,
-        principal=writing.caller.principal,
-        self_reported=int(writing.caller.self_reported),
-    )
+    columns: dict[str, object] = {
+        "key": key,
+        "version": version,
+        "value": content.value,
+        "tags": to_json(content.tags),
+        "metadata": content.metadata,
+        "expires_at": content.expires_at,
+        "created_at": at if current is None else current["created_at"],
+        "written_at": at,
+        "removed_at": None,
+        "source_client": writing.caller.source_client,
+        "principal": writing.caller.principal,
+        "self_reported": int(writing.caller.self_reported),
+    }
+    insert_version(session, number=number, **columns)
     point(writing, number, key, current, content, version)
     events.append(
         session,
@@ -321,12 +320,11 @@ def _store(
             version_before=None if current is None else current["version"],
             version_after=version,
             detail=detail,
+            number=number,
         ),
     )
-    row = present(session, namespace, key)
-    if row is None:
-        raise AssertionError("a fact that was just written is there")
-    return fact_from(row)
+    # As it would be read back, its change queued and not failed.
+    return fact_from(columns | {"namespace": namespace, "failed": 0})
 
 
 def insert_version(session: Session, **columns: object) -> None:
@@ -405,6 +403,7 @@ def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None
             key=current["key"],
             version=current["version"],
             version_before=current["version"],
+            number=current["namespace_id"],
         ),
     )
 
