@@ -74,7 +74,7 @@ def _ask(command: Command, options: Namespace, screen: "Screen", *, as_json: boo
             answer = mine.call(command.tool, arguments)
     try:
         found = command.found(answer)
-        screen.json(answer) if as_json else command.show(screen, answer)
+        screen.json(answer) if as_json else command.show(screen, answer, options)
     except (KeyError, TypeError) as error:
         raise ProtocolError(f"{command.tool} answered in a form that is unknown here.") from error
     return exits.OK if found else exits.NOTHING

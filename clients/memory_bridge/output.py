@@ -3,15 +3,18 @@
 import json
 import re
 import shutil
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import Any, TextIO
 
+from memory_bridge.excerpts import escaped, one_line, width
+
+Cell = str | int | Callable[[int], str]
+"""A function returns what to show in the room, counted in columns, that a line has left."""
+
 _GAP = "  "
-_NARROWEST_CELL = 16
-# Control characters, and those that turn the direction of the text around them.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_NARROWEST_ROOM = 30
+_ROOM_IN_A_PIPE = 80
 _CONTROL_BUT_LAYOUT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -29,65 +32,41 @@ class Screen:
         self._out.write(text + "\n")
 
     def note(self, sentence: str) -> None:
-        self._err.write(_CONTROL_BUT_LAYOUT.sub(_escaped, sentence) + "\n")
+        self._err.write(_CONTROL_BUT_LAYOUT.sub(escaped, sentence) + "\n")
 
     def value(self, text: str) -> None:
         """Writes the text exactly; at a terminal disarmed and with a line end of its own."""
         if self._terminal:
-            text = _CONTROL_BUT_LAYOUT.sub(_escaped, text)
+            text = _CONTROL_BUT_LAYOUT.sub(escaped, text)
             text = text if text.endswith("\n") else text + "\n"
         self._out.write(text)
 
     def json(self, answer: dict[str, Any]) -> None:
         self.line(json.dumps(answer, ensure_ascii=False))
 
-    def table(self, rows: Sequence[Sequence[object]], head: Sequence[str] | None = None) -> None:
-        """Aligns all columns but the last, which a terminal cuts at its edge."""
+    def table(self, rows: Sequence[Sequence[Cell]], head: Sequence[str] | None = None) -> None:
+        """Aligns all columns but the last, the only one that may hold functions."""
         lines = rows if head is None else [head, *rows]
-        cells = [[one_line(str(cell)) for cell in line] for line in lines]
-        widths = [max(map(_width, column)) for column in zip(*cells, strict=True)][:-1]
-        left = sum(widths) + len(_GAP) * len(widths)
-        for *row, last in cells:
+        cells = [[one_line(str(cell)) for cell in line[:-1]] for line in lines]
+        widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+        room = self._room(sum(widths) + len(_GAP) * len(widths))
+        for row, line in zip(cells, lines, strict=True):
             padded = [
-                cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+                cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths, strict=True)
             ]
-            self.line(_GAP.join([*padded, self._cut(last, left)]).rstrip())
+            self.line(_GAP.join([*padded, _shown(line[-1], room)]).rstrip())
 
     def flush(self) -> None:
         self._out.flush()
 
-    def _cut(self, text: str, left: int) -> str:
+    def _room(self, left: int) -> int:
         if not self._terminal:
-            return text
-        space = max(shutil.get_terminal_size().columns - left, _NARROWEST_CELL)
-        return text if _width(text) <= space else _clipped(text, space - 1) + "…"
+            return _ROOM_IN_A_PIPE
+        return max(shutil.get_terminal_size().columns - left, _NARROWEST_ROOM)
 
 
-def one_line(text: str) -> str:
-    """Returns the text with control characters, line ends among them, written as escapes."""
-    return _CONTROL.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
-
-
-def _width(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(_columns, text))
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _clipped(text: str, space: int) -> str:
-    end = used = 0
-    while end < len(text) and used + _columns(text[end]) <= space:
-        used += _columns(text[end])
-        end += 1
-    return text[:end]
+def _shown(cell: Cell, room: int) -> str:
+    return cell(room) if callable(cell) else one_line(str(cell))
 
 
 def _never_fail_to_encode(stream: TextIO, *, utf8: bool) -> None:

@@ -159,9 +159,9 @@ def test_list_keeps_a_row_for_each_fact_whatever_it_holds(run):
     code, out, err = run("list", answer={"facts": [FACT, nasty], "next_cursor": "abc"})
     assert code == 0
     assert out.splitlines() == [
-        "KEY   VERSION  UPDATED                   BY      TAGS  VALUE",
-        "sky   3        2026-01-31T12:00:01.000Z  cursor  a,b   blue",
-        r"日本  3        2026-01-31T12:00:01.000Z  cursor  a,b   one\ntwo\x1b[31m\u202e",
+        "KEY   VERSION  UPDATED (UTC)        BY      TAGS  VALUE",
+        "sky   3        2026-01-31 12:00:01  cursor  a,b   blue",
+        r"日本  3        2026-01-31 12:00:01  cursor  a,b   one\ntwo\x1b[31m\u202e",
     ]
     assert "--cursor abc" in err
 
@@ -193,19 +193,51 @@ def test_search_shows_scores_and_says_when_it_ranks_by_words_only(run, peer):
     assert arguments(peer) == {"query": "what colour", "top_k": 3, "prefix": "s"}
 
 
+def test_search_shows_the_passage_of_a_long_value_that_matched(run):
+    value = "Something else.\n" * 900 + "The colour is BLUE.\n" + "And so on. " * 900
+    hit = {"fact": {**FACT, "value": value}, "score": 0.5}
+    answer = {"mode": "hybrid", "hits": [hit], "degraded": None}
+    (row,) = run("search", "what colour?", answer=answer)[1].splitlines()[1:]
+    assert row.startswith("0.500  sky  …")
+    assert r"thing else.\nThe colour is BLUE.\nAnd so" in row
+    assert row.endswith("…")
+    assert len(row) < 100
+
+
+def test_list_shows_the_beginning_of_a_long_value_on_one_line(run):
+    answer = {"facts": [{**FACT, "value": "once\nupon a time " * 1000}], "next_cursor": None}
+    (row,) = run("list", answer=answer)[1].splitlines()[1:]
+    assert r"  once\nupon a time" in row
+    assert row.endswith("…")
+    assert len(row) < 150
+
+
 def test_history_says_who_changed_what(run):
     conflict = {**EVENT, "kind": "conflict", "value_before": "blue", "value_after": "red"}
     first = {**EVENT, "value_before": None, "self_reported": False, "claimed_client": "vim"}
     search = {**EVENT, "kind": "search", "value_before": None, "value_after": None, "key": None}
     search["detail"] = {"query": "sky", "found": 2}
     _, out, _ = run("history", answer={"events": [EVENT, conflict, first, search]})
-    rows = [line.split(maxsplit=1)[1] for line in out.splitlines()[1:]]
+    head, *rows = out.splitlines()
+    assert head.startswith("WHEN (UTC)           WHO ")
     assert [" ".join(row.split()) for row in rows] == [
-        "cursor* set sky 3 grey → blue",
-        "cursor* conflict sky 3 kept blue, refused red",
-        "cursor (as vim) set sky 3 ∅ → blue",
-        "cursor* search 3 query=sky found=2",
+        "2026-01-31 12:00:01 cursor* set sky 3 grey → blue",
+        "2026-01-31 12:00:01 cursor* conflict sky 3 kept blue, refused red",
+        "2026-01-31 12:00:01 cursor (as vim) set sky 3 ∅ → blue",
+        "2026-01-31 12:00:01 cursor* search 3 query=sky found=2",
     ]
+
+
+def test_the_history_of_a_key_shows_where_the_old_and_the_new_value_begin_to_differ(run):
+    before, after = (f"{'the port ' * 99}is {port} {'today ' * 99}" for port in ("5432", "6543"))
+    event = {**EVENT, "value_before": before, "value_after": after}
+    head, row = run("history", "sky", answer={"events": [event]})[1].splitlines()
+    assert "KEY" not in head
+    assert row.startswith("2026-01-31 12:00:01  cursor*  set   3        …")
+    old, new = row.split(" → ")
+    assert "is 5432" in old
+    assert "is 6543" in new
+    assert len(row) < 130
 
 
 def test_delete_restore_and_stats_say_what_was_done(run, peer):

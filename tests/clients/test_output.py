@@ -37,12 +37,21 @@ def test_neither_can_a_sentence(terminal):
     assert terminal.shown == b"died:\n\\x1b]0;title\\x07\n"
 
 
-def test_a_table_is_cut_at_the_edge_by_columns_not_by_characters(terminal):
-    Screen(terminal, terminal).table([("k", "日本" * 10), ("kk", "e\u0301" * 40), ("k", "short")])
+def test_a_function_at_the_end_of_a_row_is_given_the_room_up_to_the_edge(terminal, monkeypatch):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))
+    Screen(terminal, terminal).table([("日本", "a", str), ("kk", "long" * 5, str), ("k", "b", "x")])
     first, second, third = terminal.shown.decode().splitlines()
-    assert first == "k   " + "日本" * 6 + "…"
-    assert second == "kk  " + "e\u0301" * 25 + "…"
-    assert third == "k   short"
+    assert first == "日本  a                     52"
+    assert second == "kk    longlonglonglonglong  52"
+    assert third == "k     b                     x"
+
+
+def test_a_narrow_terminal_and_a_pipe_leave_room_too(terminal):
+    Screen(terminal, terminal).table([("k" * 29, str)])
+    assert terminal.shown.decode() == "k" * 29 + "  30\n"
+    pipe = io.StringIO()
+    Screen(pipe, pipe).table([("k" * 200, str)])
+    assert pipe.getvalue() == "k" * 200 + "  80\n"
 
 
 def test_what_a_terminal_cannot_encode_is_escaped():

@@ -13,16 +13,20 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Command:
-    """`found` says whether the answer holds anything; `pages` names the list in a paged answer."""
+    """`found` says whether the answer holds anything; `pages` names the list in a paged answer.
+
+    Only a command that `creates` may be given a database file that does not exist yet.
+    """
 
     name: str
     tool: str
     help: str
     options: Callable[[ArgumentParser], None]
     arguments: Callable[[Namespace], Answer]
-    show: Callable[["Screen", Answer], None]
+    show: Callable[["Screen", Answer, Namespace], None]
     found: Callable[[Answer], bool] = lambda _answer: True
     pages: str | None = None
+    creates: bool = False
 
 
 def paging(parser: ArgumentParser) -> None:
@@ -36,6 +40,11 @@ def narrowing(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tag", action="append", dest="tags", metavar="T", help="only with this tag; repeatable"
     )
+
+
+def when(time: str) -> str:
+    """Returns the time, which is UTC, to the second and as people write it."""
+    return time[:19].replace("T", " ")
 
 
 def show_rest(screen: "Screen", answer: Answer) -> None:

@@ -4,9 +4,11 @@ import json
 import math
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memory_bridge.commands import Answer, Command, narrowing, paging, show_rest
+from memory_bridge.commands import Answer, Command, narrowing, paging, show_rest, when
+from memory_bridge.excerpts import excerpt, one_line
 from memory_bridge.exits import WrongUsageError
 
 if TYPE_CHECKING:
@@ -73,9 +75,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _show_written(screen: "Screen", answer: Answer) -> None:
-    from memory_bridge.output import one_line  # noqa: PLC0415  # --help does without it
-
+def _show_written(screen: "Screen", answer: Answer, _options: Namespace) -> None:
     fact = answer["fact"]
     screen.line(f"{one_line(fact['key'])} is at version {fact['version']}")
 
@@ -89,7 +89,7 @@ def _moment(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
-def _show_value(screen: "Screen", answer: Answer) -> None:
+def _show_value(screen: "Screen", answer: Answer, _options: Namespace) -> None:
     if answer["found"]:
         screen.value(answer["fact"]["value"])
     else:
@@ -101,16 +101,16 @@ def _list_options(parser: ArgumentParser) -> None:
     paging(parser)
 
 
-def _show_list(screen: "Screen", answer: Answer) -> None:
-    head = ("KEY", "VERSION", "UPDATED", "BY", "TAGS", "VALUE")
+def _show_list(screen: "Screen", answer: Answer, _options: Namespace) -> None:
+    head = ("KEY", "VERSION", "UPDATED (UTC)", "BY", "TAGS", "VALUE")
     rows = [
         (
             fact["key"],
             fact["version"],
-            fact["updated_at"],
+            when(fact["updated_at"]),
             fact["source_client"],
             ",".join(fact["tags"]),
-            fact["value"],
+            partial(excerpt, fact["value"]),
         )
         for fact in answer["facts"]
     ]
@@ -126,9 +126,7 @@ def _delete_options(parser: ArgumentParser) -> None:
     parser.add_argument("--expect-version", type=int, metavar="N", help="only if it is at N")
 
 
-def _show_removed(screen: "Screen", answer: Answer) -> None:
-    from memory_bridge.output import one_line  # noqa: PLC0415  # --help does without it
-
+def _show_removed(screen: "Screen", answer: Answer, _options: Namespace) -> None:
     fact = answer["removed"]
     screen.line(f"{one_line(fact['key'])} is removed; it was at version {fact['version']}")
 
@@ -146,6 +144,7 @@ COMMANDS = (
         options=_set_options,
         arguments=_set_arguments,
         show=_show_written,
+        creates=True,
     ),
     Command(
         name="get",

@@ -1,9 +1,12 @@
 """Search: facts by meaning and by word."""
 
-from argparse import ArgumentParser
+import re
+from argparse import ArgumentParser, Namespace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_bridge.commands import Answer, Command, narrowing
+from memory_bridge.excerpts import excerpt, place_of
 
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
@@ -17,11 +20,17 @@ def _options(parser: ArgumentParser) -> None:
     narrowing(parser)
 
 
-def _show(screen: "Screen", answer: Answer) -> None:
+def _show(screen: "Screen", answer: Answer, options: Namespace) -> None:
     if reason := answer.get("degraded"):
         screen.note(f"Ranked by words only: {reason}")
+    words = re.findall(r"\w+", options.query)
     rows = [
-        (f"{hit['score']:.3f}", hit["fact"]["key"], hit["fact"]["value"]) for hit in answer["hits"]
+        (
+            f"{hit['score']:.3f}",
+            hit["fact"]["key"],
+            partial(excerpt, hit["fact"]["value"], start=place_of(words, hit["fact"]["value"])),
+        )
+        for hit in answer["hits"]
     ]
     if rows:
         screen.table(rows, ("SCORE", "KEY", "VALUE"))

@@ -1,6 +1,6 @@
 """Stats: counts and sizes."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from memory_bridge.commands import Answer, Command
@@ -13,7 +13,7 @@ def _options(_parser: ArgumentParser) -> None:
     pass
 
 
-def _show(screen: "Screen", answer: Answer) -> None:
+def _show(screen: "Screen", answer: Answer, _options: Namespace) -> None:
     screen.table([(name.replace("_", " "), _plain(value)) for name, value in answer.items()])
 
 
