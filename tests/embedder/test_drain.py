@@ -5,7 +5,7 @@ import pytest
 from fakes import FakeChanges, FakeClock, FakeEmbedder
 from memory_embedder.contract import EmbedderUnavailable
 from memory_embedder.drain import BATCH, drain
-from memory_store.contract import Busy
+from memory_store.contract import Busy, Internal, Invalid, StoreError, Unavailable
 
 
 def written(count: int) -> FakeChanges:
@@ -108,6 +108,58 @@ def test_an_error_of_the_store_is_the_caller_s():
     store.raises = Busy("another process writes")
     with pytest.raises(Busy):
         drain(store, FakeEmbedder(), "a")
+
+
+class RefusingStore(FakeChanges):
+    """Takes no vectors: `refusal` is raised instead, and by what else is named in `also`."""
+
+    def __init__(self, refusal: StoreError, *also: str) -> None:
+        super().__init__()
+        self.refusal: StoreError | None = refusal
+        self.also = also
+
+    def vector_put(self, owner, model, vectors):
+        if self.refusal is not None:
+            raise self.refusal
+        return super().vector_put(owner, model, vectors)
+
+    def change_release(self, owner):
+        if "change_release" in self.also:
+            raise Unavailable("the store has gone")
+        return super().change_release(owner)
+
+
+@pytest.mark.parametrize("refusal", [Busy("busy"), Unavailable("closing"), Internal("no room")])
+def test_vectors_that_the_store_cannot_take_now_leave_their_changes_free_at_once(refusal):
+    store = RefusingStore(refusal)
+    store.write(1, "a fact")
+    for _ in range(10):
+        with pytest.raises(type(refusal)):
+            drain(store, FakeEmbedder(), "a")
+    store.refusal = None
+    assert drain(store, FakeEmbedder(), "b") == 1
+
+
+def test_a_store_that_has_gone_altogether_is_told_as_it_first_showed():
+    store = RefusingStore(Busy("another process writes"), "change_release")
+    store.write(1, "a fact")
+    with pytest.raises(Busy):
+        drain(store, FakeEmbedder(), "a")
+
+
+def test_without_a_model_and_without_a_store_it_is_the_model_that_is_missing():
+    store = RefusingStore(Busy("busy"), "change_release")
+    store.write(1, "a fact")
+    with pytest.raises(EmbedderUnavailable, match="no model"):
+        drain(store, FakeEmbedder(unavailable="no model"), "a")
+
+
+def test_vectors_that_are_wrong_in_themselves_keep_their_lease_so_that_it_counts_as_a_try():
+    store = RefusingStore(Invalid("windows is empty"))
+    store.write(1, "a fact")
+    with pytest.raises(Invalid):
+        drain(store, FakeEmbedder(), "a")
+    assert store.change_take("b", FakeEmbedder().identity.id) == []
 
 
 def test_a_model_that_is_not_in_use_gets_nothing_to_do():

@@ -40,14 +40,13 @@ def test_a_bad_value_is_named_with_what_is_allowed(monkeypatch, name, value, sen
     assert str(refusal.value).startswith(sentence)
 
 
-def test_a_chosen_folder_comes_before_the_installation_s_and_the_user_s(monkeypatch):
+def test_a_chosen_folder_is_the_only_one_that_is_looked_in(monkeypatch):
     monkeypatch.setenv("MCP_MODEL_DIR", "~/models")
-    first, second, third = settings.read().model_folders
-    assert first == Path.home() / "models"
-    assert second == Path(sys.prefix, "share", "memory-bridge", "models")
-    assert third.parts[-2:] == ("memory-bridge", "models")
+    assert settings.read().model_folders == (Path.home() / "models",)
 
 
-def test_no_folder_is_chosen_by_default(monkeypatch):
+def test_the_installation_s_folder_comes_before_the_user_s(monkeypatch):
     monkeypatch.delenv("MCP_MODEL_DIR", raising=False)
-    assert len(settings.read().model_folders) == 2
+    first, second = settings.read().model_folders
+    assert first == Path(sys.prefix, "share", "memory-bridge", "models")
+    assert second.parts[-2:] == ("memory-bridge", "models")

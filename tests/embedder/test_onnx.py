@@ -130,13 +130,32 @@ def test_another_build_of_a_broken_model_is_taken_under_its_own_identity(
     assert embedder.identity != former
 
 
-def describe(place: Path) -> None:
+def describe(place: Path, **otherwise: int) -> None:
     """Writes the manifest anew, for the files as they are."""
     manifest = models.read(models.DEFAULT_MODEL, place).manifest
     files = {name: models.file_hash(place / name) for name in models.FILES}
     (place / models.MANIFEST).write_text(
-        manifest.model_copy(update={"files": files}).model_dump_json()
+        manifest.model_copy(update={"files": files, **otherwise}).model_dump_json()
     )
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "sentence"),
+    [
+        ({"dimension": 100}, "makes vectors of 384 numbers, and its manifest says 100"),
+        ({"max_tokens": 513}, "does not take texts of 513 tokens"),
+        ({"max_tokens": 2}, "could not be loaded"),
+        ({"max_tokens": 10**12}, "manifest of the model all-MiniLM-L6-v2 cannot be read"),
+    ],
+)
+def test_a_manifest_that_the_graph_belies_is_told_before_the_first_vector(
+    copied_model: Callable[[], Path], otherwise: dict[str, int], sentence: str
+):
+    place = copied_model()
+    describe(place, **otherwise)
+    with pytest.raises(EmbedderUnavailable, match=sentence) as refusal:
+        OnnxEmbedder(models.DEFAULT_MODEL, [place.parent]).embed(["hello"])
+    assert str(place) not in str(refusal.value)
 
 
 def test_a_model_that_is_prepared_later_is_found_later(

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from fakes import FakeChanges, FakeEmbedder
-from memory_embedder.worker import DrainThread
-from memory_store.contract import Busy, Unavailable
+from memory_embedder.contract import EmbedderUnavailable
+from memory_embedder.worker import LONGEST_PAUSE, DrainThread
+from memory_store.contract import Busy, Internal, Unavailable
 
 NEVER = 3600.0
 
@@ -108,6 +109,53 @@ def test_an_error_of_the_store_is_survived(error: Exception):
     store.raises = error
     with running(store, FakeEmbedder()):
         wait_until(lambda: 1 in store.vectors)
+
+
+class UntilEnough(threading.Event):
+    """An event that nobody waits for: the pauses are written down, and the last one sets it."""
+
+    def __init__(self, enough: int) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+        self._enough = enough
+
+    def wait(self, timeout=None) -> bool:
+        self.pauses.append(timeout)
+        if len(self.pauses) == self._enough:
+            self.set()
+        return self.is_set()
+
+
+class FailingStore(FakeChanges):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def model_use(self, identity):
+        del identity
+        raise self.error
+
+
+def pauses_after(error: Exception) -> list[float]:
+    """Returns the pauses after that error, over and over: more than a double can be doubled."""
+    thread = DrainThread(FailingStore(error), FakeEmbedder(), "a")
+    thread._stopped = stopped = UntilEnough(1100)
+    thread.start()
+    thread._thread.join(60)
+    assert stopped.is_set()
+    return stopped.pauses
+
+
+@pytest.mark.parametrize("error", [Busy("busy"), Unavailable("closing")])
+def test_a_store_that_asks_to_try_again_is_asked_every_two_seconds(error: Exception):
+    assert pauses_after(error) == [1.0, *[2.0] * 1099]
+
+
+@pytest.mark.parametrize("error", [Internal("a fault"), EmbedderUnavailable("no model"), OSError()])
+def test_what_will_not_pass_soon_is_tried_less_and_less(error: Exception):
+    pauses = pauses_after(error)
+    assert pauses[:7] == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_PAUSE]
+    assert set(pauses[7:]) == {LONGEST_PAUSE}
 
 
 def test_a_model_that_comes_later_is_used_then():

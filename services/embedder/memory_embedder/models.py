@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_embedder.contract import EmbedderUnavailable
 from memory_store.contract import ModelIdentity
@@ -16,6 +16,10 @@ GRAPH = "model.onnx"
 TOKENIZER = "tokenizer.json"
 MANIFEST = "manifest.json"
 FILES = (GRAPH, TOKENIZER)
+CORRECT = (
+    "Correct the manifest, or remove the folder and prepare the model anew; until then search is "
+    "lexical."
+)
 PREPARE = "Run `python -m memory_embedder.prepare` once; until then search is lexical."
 
 
@@ -30,7 +34,7 @@ class Manifest(BaseModel):
     name: str
     dimension: int
     pooling: Literal["mean"] = "mean"
-    max_tokens: int
+    max_tokens: int = Field(ge=1, le=32_768)
     files: dict[str, str]
     built_with: dict[str, str]
 
@@ -70,7 +74,10 @@ def find(name: str, folders: Sequence[Path]) -> Model:
         place = place_of(name, folder)
         if (place / MANIFEST).is_file():
             return read(name, place)
-    raise EmbedderUnavailable(f"The model {name} is not prepared on this machine. {PREPARE}")
+    raise EmbedderUnavailable(
+        f"The model {name} is not prepared on this machine; where MCP_MODEL_DIR is set, only that "
+        f"folder is looked in. {PREPARE}"
+    )
 
 
 def place_of(name: str, folder: Path) -> Path:

@@ -60,10 +60,12 @@ class OnnxEmbedder:
         model = self._found()
         try:
             model.verify()
-            return _open(model, self._threads)
+            session = _open(model, self._threads)
+            _check(session, model.manifest)
         except EmbedderUnavailable:
             self._model = None
             raise
+        return session
 
 
 def _open(model: models.Model, threads: int) -> "Session":
@@ -87,3 +89,20 @@ def _open(model: models.Model, threads: int) -> "Session":
             f"The model {model.manifest.name} could not be loaded; the log says why. "
             f"{models.PREPARE}"
         ) from None
+
+
+def _check(session: "Session", stated: models.Manifest) -> None:
+    """Raises `EmbedderUnavailable` unless the graph does what the manifest says."""
+    try:
+        dimension = session.dimension()
+    except Exception:
+        log.exception("the model %s failed on the longest text", stated.name)
+        raise EmbedderUnavailable(
+            f"The model {stated.name} does not take texts of {stated.max_tokens} tokens, as its "
+            f"manifest says. {models.CORRECT}"
+        ) from None
+    if dimension != stated.dimension:
+        raise EmbedderUnavailable(
+            f"The model {stated.name} makes vectors of {dimension} numbers, and its manifest says "
+            f"{stated.dimension}. {models.CORRECT}"
+        )

@@ -23,7 +23,10 @@ class Session:
         # The file as published pads every text to 128 tokens and cuts it off there.
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        self._longest = max_tokens
         self._size = max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        if self._size < 1:
+            raise ValueError(f"{max_tokens} tokens leave no room for a text")
         self._graph = onnxruntime.InferenceSession(
             str(graph), _options(threads), providers=["CPUExecutionProvider"]
         )
@@ -39,21 +42,28 @@ class Session:
         """
         encoding = self._tokens(text)
         encoding.truncate(self._size)
-        ids = np.array([self._tokenizer.post_process(encoding).ids], dtype=np.int64)
-        pooled = self._states(ids).mean(axis=0)
+        pooled = self._pooled(self._tokenizer.post_process(encoding).ids)
         return (pooled / np.linalg.norm(pooled)).astype("<f4").tobytes()
+
+    def dimension(self) -> int:
+        """Returns what the graph makes of the longest text that it may be given.
+
+        Raises whatever the runtime raises when the graph does not take so many tokens.
+        """
+        return self._pooled([0] * self._longest).size
 
     def _tokens(self, text: str) -> Encoding:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
-    def _states(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _pooled(self, tokens: list[int]) -> NDArray[np.float32]:
+        ids = np.array([tokens], dtype=np.int64)
         feeds = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),
             "token_type_ids": np.zeros_like(ids),
         }
         outputs = self._graph.run(None, {name: feeds[name] for name in self._inputs})
-        return np.asarray(outputs[0], dtype=np.float32)[0]
+        return np.asarray(outputs[0], dtype=np.float32)[0].mean(axis=0)
 
 
 def _options(threads: int) -> Any:

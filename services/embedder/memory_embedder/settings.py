@@ -37,11 +37,12 @@ class EmbedderSettings(BaseSettings):
 
     @property
     def model_folders(self) -> tuple[Path, ...]:
-        """Where models are looked for, in this order."""
+        """Where models are looked for, in this order: nowhere else if a folder was chosen."""
+        if self.model_dir is not None:
+            return (self.model_dir.expanduser(),)
         installed = Path(sys.prefix, "share", "memory-bridge", "models")
         users_own = user_data_path("memory-bridge", appauthor=False) / "models"
-        chosen = () if self.model_dir is None else (self.model_dir.expanduser(),)
-        return (*chosen, installed, users_own)
+        return (installed, users_own)
 
 
 def read() -> EmbedderSettings:

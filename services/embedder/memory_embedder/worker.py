@@ -8,6 +8,7 @@ from memory_embedder.drain import drain
 from memory_store.contract import ModelIdentity, Store, StoreError
 
 LONGEST_PAUSE = 60.0
+LONGEST_PAUSE_FOR_THE_STORE = 2.0  # contention passes soon
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +17,8 @@ class DrainThread:
     """Drains on a nudge and every `interval` seconds, since other processes write and die too.
 
     Nothing is loaded before there is work, unless `preload`. Nothing ends the thread but `stop`:
-    after an error it pauses for `pause` seconds, doubled each time up to a minute.
+    after an error it pauses for `pause` seconds, doubled each time up to a minute, or up to 2 s
+    when the store only asks to try again.
     """
 
     def __init__(
@@ -36,7 +38,6 @@ class DrainThread:
         self._pause = pause
         self._preload = preload
         self._in_use: ModelIdentity | None = None
-        self._failures = 0
         self._last_failure = ""
         self._nudged = threading.Event()
         self._stopped = threading.Event()
@@ -58,28 +59,33 @@ class DrainThread:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        pause = self._pause
         while not self._stopped.is_set():
             self._nudged.clear()
-            if self._round():
-                self._failures = 0
+            longest = self._round()
+            if longest is None:
+                pause = self._pause
                 self._nudged.wait(self._interval)
             else:
-                self._failures += 1
+                pause = min(longest, pause)
                 # A nudge does not cut this short: under load it would undo the pause.
-                self._stopped.wait(min(LONGEST_PAUSE, self._pause * 2.0 ** (self._failures - 1)))
+                self._stopped.wait(pause)
+                pause *= 2
 
-    def _round(self) -> bool:
+    def _round(self) -> float | None:
+        """Returns None when all went well, else the longest pause that the failure is worth."""
         try:
             self._announce()
             self._load()
             drain(self._store, self._embedder, self._owner, self._stopped.is_set)
         except (EmbedderUnavailable, StoreError) as error:
             self._report(str(error))
-            return False
+            passing = isinstance(error, StoreError) and error.retryable
+            return LONGEST_PAUSE_FOR_THE_STORE if passing else LONGEST_PAUSE
         except Exception:
             log.exception("the embedder's thread failed and will try again")
-            return False
-        return True
+            return LONGEST_PAUSE
+        return None
 
     def _announce(self) -> None:
         identity = self._embedder.identity
