@@ -158,8 +158,7 @@ def restore(writing: Writing, namespace: str, key: str, version: int) -> Fact:
 
 def remove_all(writing: Writing, namespace: str, expected: int) -> int:
     """Removes every fact of a namespace, each with its event. Raises `NotFound`, `Conflict`."""
-    if namespaces.find(writing.session, namespace) is None:
-        raise NotFound(f"there is no namespace {namespace!r}", argument="namespace")
+    namespaces.existing(writing.session, namespace)
     rows = writing.session.all(
         f"{PRESENT} WHERE f.namespace_id = {NUMBER} ORDER BY f.key", namespace=namespace
     )

@@ -28,15 +28,28 @@ def with_facts(session: Session, now: int) -> list[Row]:
     )
 
 
-def rename(session: Session, namespace: str, name: str) -> None:
-    """Raises `NotFound` and `Conflict`."""
-    number = find(session, namespace)
+def existing(session: Session, namespace: str) -> int:
+    """Returns the number of a namespace that holds or held facts; asking for some makes none.
+
+    Raises `NotFound`.
+    """
+    number = _used(session, namespace)
     if number is None:
         raise NotFound(f"there is no namespace {namespace!r}", argument="namespace")
-    if find(session, name) is not None:
+    return number
+
+
+def rename(session: Session, namespace: str, name: str) -> None:
+    """Raises `NotFound` and `Conflict`."""
+    number = existing(session, namespace)
+    if _used(session, name) is not None:
         raise Conflict(
-            f"there is a namespace {name!r} already; choose another name", argument="name"
+            f"the name {name!r} is taken by a namespace that holds facts or their versions;"
+            " choose another",
+            argument="name",
         )
+    if (asked := find(session, name)) is not None:
+        _join(session, asked, number)
     session.run("UPDATE namespace SET name = :name WHERE id = :number", name=name, number=number)
 
 
@@ -48,3 +61,22 @@ def count_facts(session: Session, name: str, now: int) -> int:
         now=now,
     )
     return int(row["n"]) if row else 0
+
+
+def _used(session: Session, name: str) -> int | None:
+    row = session.one(
+        "SELECT n.id FROM namespace n WHERE n.name = :name"
+        " AND EXISTS (SELECT 1 FROM fact_version v WHERE v.namespace_id = n.id)",
+        name=name,
+    )
+    return None if row is None else int(row["id"])
+
+
+def _join(session: Session, asked: int, number: int) -> None:
+    """The events of who asked in vain under a name go on to be of that name."""
+    session.run(
+        "UPDATE event SET namespace_id = :number WHERE namespace_id = :asked",
+        number=number,
+        asked=asked,
+    )
+    session.run("DELETE FROM namespace WHERE id = :asked", asked=asked)
