@@ -267,6 +267,33 @@ def test_closing_keeps_what_was_accepted(opening):
     assert len(kept) == 100
 
 
+def test_a_store_that_is_told_to_wait_no_more_refuses_what_waits_and_writes_what_it_can(
+    opening, path
+):
+    alice = Hand(opening(busy_timeout_ms=600_000), ALICE)
+    with lock_held(path) as let_go, ThreadPoolExecutor(4) as threads:
+        writes = [threads.submit(alice.set, f"k{number}") for number in range(4)]
+        alice.store.stop_waiting()
+        assert {type(write.exception(WAIT_SECONDS)) for write in writes} == {Busy}
+        with pytest.raises(Busy):
+            alice.set("later")
+        let_go()
+
+    assert alice.set("k").version == 1
+
+
+def test_closing_does_not_wait_for_whoever_holds_the_lock(opening, path):
+    alice = Hand(opening(busy_timeout_ms=600_000), ALICE)
+    alice.set("k")
+    alice.get("k")
+    with lock_held(path), ThreadPoolExecutor(1) as threads:
+        write = threads.submit(alice.set, "waits")
+        began = time.monotonic()
+        alice.store.close()
+        assert time.monotonic() - began < 5
+        assert isinstance(write.exception(WAIT_SECONDS), Busy | Unavailable)
+
+
 def test_a_closed_store_says_so(opening):
     alice = Hand(opening(), ALICE)
     alice.set("k")

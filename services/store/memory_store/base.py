@@ -15,6 +15,7 @@ from memory_store.tokens import Uses
 from memory_store.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
+CLOSING_SECONDS = 1.0
 Result = TypeVar("Result")
 
 
@@ -36,8 +37,16 @@ class StoreBase:
         self._uses = Uses()
         self._upkeep = Upkeep(engine, clock, self._uses)
 
+    def stop_waiting(self, seconds: float = 0.0) -> None:
+        """From so many seconds on, a write that would wait for a lock raises `Busy` instead."""
+        self.engine.stop_waiting(seconds)
+
     def close(self) -> None:
-        """Writes what was accepted, the trail of reads included, and closes the database."""
+        """Writes what was accepted, the trail of reads included, and closes the database.
+
+        What finds the database locked by others all along is given up after a second.
+        """
+        self.stop_waiting(CLOSING_SECONDS)
         self._upkeep.close()
         if self._reads is not None:
             self._reads.close()

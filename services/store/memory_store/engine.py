@@ -150,6 +150,10 @@ class Engine(Protocol):
 
     def schema_version(self) -> int: ...
 
+    def stop_waiting(self, seconds: float) -> None:
+        """From so many seconds on, a write that would wait for a lock raises `Busy` instead."""
+        ...
+
     def close(self) -> None:
         """Finishes the writes that were accepted, then closes."""
         ...

@@ -154,6 +154,9 @@ class SqliteEngine:
     def schema_version(self) -> int:
         return self._schema
 
+    def stop_waiting(self, seconds: float) -> None:
+        self._writer.stop_waiting(seconds)
+
     def close(self) -> None:
         self._closed = True
         self._writer.close()

@@ -42,6 +42,7 @@ class Writer:
         self._session = SqliteSession(self._connection)
         self._patience = patience_seconds
         self._committed = committed
+        self._latest = math.inf
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -55,6 +56,9 @@ class Writer:
                 raise Unavailable("the store is closing; nothing was written, try again")
             self._queue.put(job)
         return job.answer
+
+    def stop_waiting(self, seconds: float) -> None:
+        self._latest = min(self._latest, time.monotonic() + seconds)
 
     def close(self) -> None:
         with self._closing:
@@ -108,10 +112,11 @@ class Writer:
     def _give_up(self, jobs: list[_Job], error: sqlite3.Error) -> list[_Job]:
         """Tells those that are overdue, or all where waiting cannot help; returns the others."""
         now = time.monotonic() if is_busy(error) else math.inf
+        latest = self._latest  # looked at once: it may be moved meanwhile
         for job in jobs:
-            if job.deadline <= now:
+            if min(job.deadline, latest) <= now:
                 job.answer.set_exception(error)
-        return [job for job in jobs if job.deadline > now]
+        return [job for job in jobs if min(job.deadline, latest) > now]
 
     def _drain(self, jobs: list[_Job]) -> None:
         while jobs and len(jobs) < BATCH:
