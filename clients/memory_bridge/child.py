@@ -67,9 +67,9 @@ class Child:
     def death(self) -> ServerDied:
         exit_code = self._process.poll()
         how = "closed its output" if exit_code is None else f"ended with exit code {exit_code}"
-        words = "\n".join(self._tail)
-        last = f" Its last words:\n{words}" if words else " It said nothing on stderr."
-        return ServerDied(f"The server ({self.name}) {how}.{last}", exit_code)
+        words = tuple(self._tail)
+        last = " Its last words:\n" + "\n".join(words) if words else " It said nothing on stderr."
+        return ServerDied(f"The server ({self.name}) {how}.{last}", exit_code, words)
 
     def close(self) -> None:
         """Ends the child: end of input, then SIGTERM, then SIGKILL, with a wait after each."""

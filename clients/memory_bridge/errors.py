@@ -1,5 +1,6 @@
 """What the raw client raises: one root, and a class for each thing a caller can do about it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -42,11 +43,15 @@ class Unreachable(ConnectionLost):
 
 
 class ServerDied(ConnectionLost):
-    """The child process ended. `exit_code` is None when it only closed its output."""
+    """The child process ended. `exit_code` is None when it only closed its output.
 
-    def __init__(self, message: str, exit_code: int | None) -> None:
+    `last_words` are the last lines that it wrote to stderr.
+    """
+
+    def __init__(self, message: str, exit_code: int | None, last_words: Sequence[str]) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.last_words = tuple(last_words)
 
 
 class SessionLost(ConnectionLost):

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 from memory_bridge.client import Client
@@ -38,6 +39,19 @@ class Memory:
             answer = self.call(tool, {**arguments, "cursor": cursor})
             items.extend(answer[field])
         return {**answer, field: items}
+
+
+def missing_database(options: Namespace) -> str | None:
+    """Returns the file that `--db` names if there is none."""
+    file: str | None = getattr(options, "db", None)
+    if file is None:
+        return None
+    try:
+        return None if Path(file).expanduser().exists() else file
+    except RuntimeError as error:
+        raise WrongUsageError(f"There is no home folder for {file}.") from error
+    except OSError:
+        return None  # the server will say what is wrong with it
 
 
 def client_for(options: Namespace, settings: Settings) -> Client:

@@ -336,6 +336,8 @@ def test_an_answer_of_another_form_is_a_sentence(run):
         ["set", "k", "v", "--absent", "--expect-version", "1"],
         ["restore", "k", "first"],
         ["stats", "--timeout", "0"],
+        ["stats", "--db", ""],
+        ["stats", "--url", ""],
     ],
 )
 def test_wrong_usage_ends_in_two(words, capsys):
@@ -349,6 +351,7 @@ def test_wrong_usage_ends_in_two(words, capsys):
     "words",
     [
         ["--url", "http://x", "--db", "x"],
+        ["--db", "~nobody-has-this-name/x"],
         ["--url", "ftp://x"],
         ["--url", "http://x", "--token", "a", "--token-file", "b"],
         ["--url", "http://x", "--token-file", "/no/such/file"],
@@ -359,6 +362,40 @@ def test_wrong_usage_ends_in_two(words, capsys):
 def test_a_way_that_cannot_be_taken_ends_in_two(words, capsys):
     assert cli.main(["stats", *words]) == 2
     assert capsys.readouterr().err.startswith("memory-bridge: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["get", "k"],
+        ["list"],
+        ["search", "x"],
+        ["history"],
+        ["stats"],
+        ["delete", "k"],
+        ["restore", "k", "1"],
+    ],
+)
+def test_a_database_that_does_not_exist_is_not_made_by_asking_it(words, tmp_path, capsys):
+    file = tmp_path / "mistyped.db"
+    assert cli.main([*words, "--db", str(file)]) == 2
+    told = f"memory-bridge: There is no database {file}; `set` would create it.\n"
+    assert capsys.readouterr().err == told
+    assert not file.exists()
+
+
+def test_help_says_what_begins_with_a_dash_and_what_makes_it_fast(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    help_text = " ".join(capsys.readouterr().out.split())
+    assert "goes after --, unless it is a number or the dash alone" in help_text
+    assert "with $MCP_URL or --url it is answered at once" in help_text
+
+
+@pytest.mark.parametrize("text", ["-5", "-0.5"])
+def test_a_negative_number_needs_no_dashes_before_it(run, peer, text):
+    run("set", "sky", text, answer={"fact": FACT})
+    assert arguments(peer)["value"] == text
 
 
 def test_the_token_comes_from_the_option_the_file_or_the_environment(

@@ -90,8 +90,8 @@ def test_history_names_who_did_what(run):
     events = json.loads(run("history", "past", "--json")[1])["events"]
     told = [(event["kind"], event["source_client"], event["value_after"]) for event in events]
     assert told == [("conflict", "third", "c"), ("set", "second", "b"), ("set", "first", "a")]
-    rows = [" ".join(line.split()[1:]) for line in run("history", "past")[1].splitlines()[1:]]
-    assert rows[1] == "second* set past 2 a → b"
+    rows = [" ".join(line.split()[2:]) for line in run("history", "past")[1].splitlines()[1:]]
+    assert rows[1] == "second* set 2 a → b"
 
 
 def test_namespaces_are_separate(run):
@@ -136,10 +136,13 @@ def test_a_wrong_token_ends_in_five(run):
     assert run("stats", "--token", "wrong")[0] == 5
 
 
-def test_a_file_is_served_by_a_process_that_ends_with_the_command(run, tmp_path):
+def test_a_file_is_made_by_the_first_write_and_served_by_a_process_of_the_commands_own(
+    run, tmp_path
+):
     file = str(tmp_path / "own.db")
-    assert run("set", "mine", "x", "--db", file)[0] == 0
-    assert run("get", "mine", "--db", file)[1] == "x"
+    code, _, err = run("set", "mine", "x", "--db", file)
+    assert (code, err) == (0, f"Created the database {file}.\n")
+    assert run("get", "mine", "--db", file) == (0, "x", "")
     assert run("get", "mine")[0] == 1
 
 
@@ -150,12 +153,15 @@ def test_without_an_address_the_default_memory_is_asked(run, environment, monkey
     assert run("get", "shared")[1] == "x"
 
 
-def test_a_file_that_cannot_be_served_ends_in_six_with_the_servers_words(run, tmp_path):
-    (tmp_path / "text.db").write_text("no database at all, but long enough to be looked at\n" * 99)
-    code, _, err = run("stats", "--db", str(tmp_path / "text.db"))
-    assert code == 6
-    assert "Its last words" in err
-    assert "Traceback" not in err
+def test_a_file_that_cannot_be_served_ends_in_six_with_the_servers_sentence_alone(run, tmp_path):
+    text = tmp_path / "text.db"
+    text.write_text("no database at all, but long enough to be looked at\n" * 99)
+    for path, reason in ((text, "is not a SQLite database"), (tmp_path, "is a folder")):
+        code, out, err = run("stats", "--db", str(path))
+        assert (code, out) == (6, "")
+        assert err.startswith(f"memory-bridge: The memory in {path} cannot be opened: ")
+        assert reason in err
+        assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])

@@ -126,7 +126,8 @@ def test_a_server_that_dies_shows_its_last_twenty_lines(client):
     with pytest.raises(ServerDied, match="exit code 3") as died:
         client.call_tool("die")
     assert died.value.exit_code == 3
-    assert str(died.value).splitlines()[1:] == [f"line {n} é" for n in range(10, 30)]
+    assert died.value.last_words == tuple(f"line {n} é" for n in range(10, 30))
+    assert str(died.value).splitlines()[1:] == list(died.value.last_words)
 
 
 def test_every_call_in_flight_fails_when_the_server_dies_and_so_does_every_later_one(client):

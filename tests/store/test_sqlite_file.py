@@ -68,10 +68,14 @@ def test_an_empty_file_and_missing_folders_are_no_hindrance(tmp_path):
 
 def test_a_file_that_cannot_be_opened_is_a_sentence(tmp_path):
     (tmp_path / "file").touch()
-    for path in (tmp_path, tmp_path / "file" / "memory.db"):
-        with pytest.raises(StoreError, match="cannot be opened") as error:
-            SqliteEngine(path)
-        assert str(tmp_path) not in error.value.message
+    with pytest.raises(StoreError, match="cannot be opened") as error:
+        SqliteEngine(tmp_path / "file" / "memory.db")
+    assert str(tmp_path) not in error.value.message
+
+
+def test_a_folder_is_refused_with_what_to_do(tmp_path):
+    with pytest.raises(NotOurs, match="is a folder; name a file in it"):
+        SqliteEngine(tmp_path)
 
 
 OPENS = """

@@ -21,6 +21,8 @@ def prepare(path: Path) -> int:
 
     Raises `NotOurs`, `SchemaTooNew` and SQLite's errors.
     """
+    if path.is_dir():
+        raise NotOurs(f"{path} is a folder; name a file in it")
     _make(path)
     try:
         with contextlib.closing(connect(path, OPEN_PATIENCE_SECONDS)) as connection:
