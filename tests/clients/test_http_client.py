@@ -34,12 +34,6 @@ from memory_bridge.connections import Connection
 
 
 @pytest.fixture
-def peer():
-    with Peer().serving() as peer:
-        yield peer
-
-
-@pytest.fixture
 def heard():
     return []
 
