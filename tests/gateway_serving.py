@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from memory_embedder.contract import Embedder
 from memory_embedder.drain import drain
 from memory_store.contract import Store
@@ -19,6 +21,34 @@ from memory_store.contract import Store
 TOKEN = "a-token-of-the-tests-0123456789"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = 20.0
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    },
+}
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+MODERN = {"MCP-Protocol-Version": "2026-07-28"}
+
+
+def modern(method: str, **params: Any) -> dict[str, Any]:
+    """A request of the newer protocol."""
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": ENVELOPE, **params}}
+
+
+def message(response: httpx2.Response) -> dict[str, Any]:
+    """The JSON-RPC message of a response, whichever way it came."""
+    if response.headers["content-type"].startswith("text/event-stream"):
+        return json.loads(response.text.split("data: ")[-1])
+    return response.json()
 
 
 @dataclass

@@ -19,18 +19,20 @@ LINES = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n\nnoise\r\n{"jsonrpc":"2.0",
 
 @pytest.mark.anyio
 async def test_a_call_that_reached_the_store_finishes_when_its_caller_is_gone(memory):
-    reached, let_go = threading.Event(), threading.Event()
+    reached, let_go, written = threading.Event(), threading.Event(), threading.Event()
 
     def write(context):
         reached.set()
         let_go.wait(WAIT)
         context.memory.store.fact_set(CALLER, FactWrite(key="k", value="v"))
+        written.set()
 
     async with anyio.create_task_group() as calls:
         calls.start_soon(partial(Calls(memory, None).ask, CALLER, write, reading=False))
         await anyio.to_thread.run_sync(reached.wait, WAIT)
         calls.cancel_scope.cancel()
-        let_go.set()
+    let_go.set()
+    assert written.wait(WAIT)
     assert memory.store.fact_get(CALLER, "default", "k").value == "v"
 
 

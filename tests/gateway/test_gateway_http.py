@@ -1,43 +1,29 @@
 """The server on HTTP: its door, what it tolerates, and how it ends."""
 
 import json
-import signal
 import socket
 import subprocess
-import time
-from contextlib import closing
 
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from gateway_serving import AUTHORIZED, SECONDS, TOKEN, command, environment, http_server
-from memory_store.opening import open_store
-from memory_store.settings import StoreSettings
+from gateway_serving import (
+    ACCEPT,
+    AUTHORIZED,
+    INITIALIZE,
+    MODERN,
+    SECONDS,
+    TOKEN,
+    command,
+    environment,
+    http_server,
+    message,
+    modern,
+)
 
-SHUTDOWN_SECONDS = 5.0
 LINES = "one\ntwo\rthree\r\nfour\u2028five\u2029six\x85seven\x0b\x0c\x1c\x1e"
-ACCEPT = {"Accept": "application/json, text/event-stream"}
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "1"},
-    },
-}
-ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-MODERN = {"MCP-Protocol-Version": "2026-07-28"}
-
-
-def modern(method, **params):
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": ENVELOPE, **params}}
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +41,6 @@ def served(tmp_path_factory):
 def web(served):
     with httpx2.Client(base_url=served.url.removesuffix("/mcp"), timeout=SECONDS) as web:
         yield web
-
-
-def message(response):
-    """The JSON-RPC message of a response, whichever way it came."""
-    if response.headers["content-type"].startswith("text/event-stream"):
-        return json.loads(response.text.split("data: ")[-1])
-    return response.json()
 
 
 @pytest.mark.anyio
@@ -242,40 +221,6 @@ def test_an_unknown_session_is_told_so(web):
     response = web.post("/mcp", json=INITIALIZE, headers=headers)
     assert response.status_code == 404
     assert "error" in response.json()
-
-
-def test_sigterm_ends_it_soon_with_streams_of_both_eras_open(tmp_path):
-    with http_server(tmp_path / "memory.db") as server:
-        with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT) as web:
-            opened = web.post(server.url, json=INITIALIZE)
-            session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
-            listen = modern("subscriptions/listen", notifications={"resourcesListChanged": True})
-            method = MODERN | {"Mcp-Method": "subscriptions/listen"}
-            with (
-                web.stream("GET", server.url, headers=session),
-                web.stream("POST", server.url, json=listen, headers=method) as stream,
-            ):
-                assert "acknowledged" in next(stream.iter_text())
-                server.process.send_signal(signal.SIGTERM)
-                told = time.monotonic()
-                server.process.wait(SECONDS)
-        assert time.monotonic() - told < SHUTDOWN_SECONDS
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_without_a_word_and_with_the_trail_of_reads_written(tmp_path, number):
-    database = tmp_path / "memory.db"
-    with http_server(database) as server:
-        with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT) as web:
-            call = modern("tools/call", name="memory_get", arguments={"key": "k"})
-            names = {"Mcp-Method": "tools/call", "Mcp-Name": "memory_get"}
-            assert web.post(server.url, json=call, headers=MODERN | names).status_code == 200
-        code, said = server.stop(number)
-    with closing(open_store(StoreSettings(memory_db=database))) as store:
-        events = store.event_list("default", include_reads=True).events
-
-    assert (code, "Traceback" in said) == (0, False)
-    assert [event.kind for event in events] == ["get"]
 
 
 def test_a_subscriber_hears_of_a_write(web):

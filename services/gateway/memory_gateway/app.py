@@ -12,10 +12,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from memory_gateway.asgi import App, HostCheck, JsonErrors, Tolerance
+from memory_gateway.asgi import HostCheck, JsonErrors, Receive, Scope, Send, Tolerance
 from memory_gateway.auth import OPEN_PATHS, BearerDoor, Verifier
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
+from memory_gateway.streams import StandingStreams
 
 logger = logging.getLogger(__name__)
 
@@ -33,24 +34,41 @@ class Door:
     origins: Iterable[str] = ()
 
 
-def create_app(server: MemoryServer, memory: Memory, door: Door) -> App:
+class Application:
     """The whole application, served once: its session manager cannot be started again."""
-    manager = StreamableHTTPSessionManager(
-        server.server, max_request_body_size=LARGEST_BODY, session_idle_timeout=SESSION_IDLE_SECONDS
-    )
-    endpoint = JsonErrors(Tolerance(StreamableHTTPASGIApp(manager)))
-    routes = [Route(path, endpoint) for path in ("/mcp", "/mcp/")]
-    health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
+
+    def __init__(self, server: MemoryServer, memory: Memory, door: Door) -> None:
+        self._server = server
+        self._manager = StreamableHTTPSessionManager(
+            server.server,
+            max_request_body_size=LARGEST_BODY,
+            session_idle_timeout=SESSION_IDLE_SECONDS,
+        )
+        self._streams = StandingStreams(StreamableHTTPASGIApp(self._manager))
+        endpoint = JsonErrors(Tolerance(self._streams))
+        routes = [Route(path, endpoint) for path in ("/mcp", "/mcp/")]
+        health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
+        app = Starlette(routes=[*routes, *health], lifespan=self._lifespan)
+        app.router.redirect_slashes = False
+        hosts = [*LOCAL_HOSTS, *door.hosts]
+        self._app = HostCheck(BearerDoor(app, door.verifier), hosts, door.origins, OPEN_PATHS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    def close_streams(self) -> None:
+        """Ends what would otherwise go on for ever: subscriptions and the streams of sessions."""
+        self._server.close_streams()
+        self._streams.close()
+
+    async def give_up(self) -> None:
+        """Has every call under way answered soon."""
+        await self._server.give_up()
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
-        async with manager.run():
+    async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
+        async with self._manager.run():
             yield
-
-    app = Starlette(routes=[*routes, *health], lifespan=lifespan)
-    app.router.redirect_slashes = False
-    hosts = [*LOCAL_HOSTS, *door.hosts]
-    return HostCheck(BearerDoor(app, door.verifier), hosts, door.origins, OPEN_PATHS)
 
 
 async def _healthz(_request: Request) -> JSONResponse:

@@ -12,6 +12,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 REFUSED = -32600
+FAILED = -32603
+CUT_OFF = "The session ended before the answer; whether a write landed is unknown."
 FIRST_ERROR = 400
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream"
@@ -147,11 +149,12 @@ class StreamToJson:
 
     async def _finish(self, start: Message) -> None:
         events = [line[6:] for line in self._stream.splitlines() if line.startswith(b"data: ")]
-        body = bytes(events[-1]) if events else b""
+        status = start["status"] if events else 503
+        body = bytes(events[-1]) if events else error_body(FAILED, CUT_OFF)
         kept = [pair for pair in start["headers"] if pair[0] != b"content-type"]
         length = str(len(body)).encode()
         headers = [*kept, (b"content-type", JSON), (b"content-length", length)]
-        await self._send({**start, "headers": headers})
+        await self._send({**start, "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
 

@@ -1,27 +1,32 @@
 """Carries calls from the event loop to the synchronous memory and back, and names the caller."""
 
+import asyncio
 import json
 import logging
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
-import anyio
-import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from memory_gateway.auth import Principal
 from memory_gateway.memory import Memory
+from memory_gateway.threads import DaemonThreads
 from memory_gateway.tools.registry import AnyTool, Context
-from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, iso
+from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, Unavailable, iso
 
 logger = logging.getLogger(__name__)
 
 THREADS = 32
 CLIENT_NAME_LENGTH = 128
 UNKNOWN_CLIENT = "unknown"
+GIVEN_UP = (
+    "The server is stopping and could not wait for the end of this call. Whether a write landed"
+    " is unknown: read it, or try again with the same idempotency_key."
+)
 
 Answer = TypeVar("Answer")
 RequestContext = ServerRequestContext[Any, Any]
@@ -33,8 +38,10 @@ class Calls:
     def __init__(self, memory: Memory, client_id: str | None) -> None:
         self._memory = memory
         self._client_id = client_id
-        self._readers: anyio.CapacityLimiter | None = None
-        self._writers: anyio.CapacityLimiter | None = None
+        # Threads of their own: writes that all wait for a lock would otherwise keep reads waiting.
+        self._readers = DaemonThreads("reader", THREADS)
+        self._writers = DaemonThreads("writer", THREADS)
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     def caller(
         self, principal: Principal, context: RequestContext, claimed: str | None = None
@@ -50,17 +57,22 @@ class Calls:
         self, caller: Caller, question: Callable[[Context], Answer], *, reading: bool
     ) -> Answer:
         """Returns what the question returns. Raises `StoreError` only."""
-        limiter = self._reading_threads() if reading else self._writing_threads()
-        return await anyio.to_thread.run_sync(self._ask, caller, question, limiter=limiter)
+        threads = self._readers if reading else self._writers
+        call = asyncio.create_task(threads.run(partial(self._ask, caller, question)))
+        self._under_way.add(call)
+        try:
+            await asyncio.wait([call])
+        finally:
+            self._under_way.discard(call)
+            call.cancel()
+        if call.cancelled():
+            raise Unavailable(GIVEN_UP)
+        return call.result()
 
-    # Threads of their own: writes that all wait for a lock would otherwise keep reads waiting.
-    def _reading_threads(self) -> anyio.CapacityLimiter:
-        self._readers = self._readers or anyio.CapacityLimiter(THREADS)
-        return self._readers
-
-    def _writing_threads(self) -> anyio.CapacityLimiter:
-        self._writers = self._writers or anyio.CapacityLimiter(THREADS)
-        return self._writers
+    def give_up(self) -> None:
+        """Answers every call under way with `Unavailable`, whatever it still waits for."""
+        for call in self._under_way:
+            call.cancel()
 
     def _ask(self, caller: Caller, question: Callable[[Context], Answer]) -> Answer:
         context = Context(self._memory, caller)

@@ -4,14 +4,16 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
+from sse_starlette.sse import AppStatus
 
-from memory_gateway.asgi import App
+from memory_gateway.app import Application
 
 GRACE_SECONDS = 3
+ANSWER_SECONDS = 2.3
+"""How long calls may go on. The rest of the grace is for telling those that have not ended."""
 KEEP_ALIVE_SECONDS = 120  # longer than a reverse proxy keeps its connections, so that it closes
 BACKLOG = 2048
 
@@ -39,8 +41,9 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve_http(app: App, listening: socket.socket, close_streams: Callable[[], None]) -> None:
+def serve_http(app: Application, listening: socket.socket) -> None:
     """Returns after SIGTERM or SIGINT, when the calls under way are answered."""
+    AppStatus.disable_automatic_graceful_drain()  # it would cut off the answers that are due
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -49,19 +52,18 @@ def serve_http(app: App, listening: socket.socket, close_streams: Callable[[], N
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    _Server(config, close_streams).run(sockets=[listening])
+    _Server(config, app).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """Ends subscription streams as soon as it is told to stop: uvicorn waits for every response."""
+    """Ends streams as soon as it stops, and calls before the grace is over: uvicorn waits for
+    every response, and then cuts off those that are not complete."""
 
-    def __init__(self, config: uvicorn.Config, close_streams: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
         super().__init__(config)
-        self._close_streams = close_streams
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._app = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         for listening in sockets or []:
             sys.stderr.write(f"listening on {_url(listening)}\n")
@@ -74,10 +76,18 @@ class _Server(uvicorn.Server):
         process before the store is closed.
         """
         del frame
-        if self._loop:
-            self._loop.call_soon_threadsafe(self._close_streams)
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.close_streams()
+        giving_up = asyncio.create_task(self._give_up())
+        await super().shutdown(sockets)
+        giving_up.cancel()
+
+    async def _give_up(self) -> None:
+        await asyncio.sleep(ANSWER_SECONDS)
+        await self._app.give_up()
 
 
 def _url(listening: socket.socket) -> str:

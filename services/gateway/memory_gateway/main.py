@@ -105,7 +105,7 @@ def _serve_stdio(settings: "GatewaySettings", memory: "Memory", pipes: Pipes) ->
 
 
 def _serve_http(settings: "GatewaySettings", memory: "Memory") -> int:
-    from memory_gateway.app import Door, create_app
+    from memory_gateway.app import Application, Door
     from memory_gateway.auth import InstallationToken
     from memory_gateway.listener import CannotListen, listen, serve_http
     from memory_gateway.mcp import MemoryServer
@@ -121,7 +121,7 @@ def _serve_http(settings: "GatewaySettings", memory: "Memory") -> int:
         listening = listen(settings.http_host, settings.http_port)
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
-    serve_http(create_app(server, memory, door), listening, server.close_streams)
+    serve_http(Application(server, memory, door), listening)
     return 0
 
 

@@ -1,5 +1,6 @@
 """The MCP server: tools, prompts and resources over one memory, for both protocol eras."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -40,6 +41,7 @@ from memory_gateway.version import VERSION
 from memory_store.contract import Fact, Invalid, NotFound, StoreError
 
 NAME = "memory-bridge"
+HURRY_SECONDS = 0.3
 INSTRUCTIONS = (
     "A memory shared by all clients of its user; every change names its author and can be undone."
     " memory_search before you ask the user or decide; memory_set what will matter later: one"
@@ -58,6 +60,7 @@ class MemoryServer:
     def __init__(
         self, memory: Memory, tools: Sequence[AnyTool], client_id: str | None = None
     ) -> None:
+        self._memory = memory
         self._calls = Calls(memory, client_id)
         self._tools = {tool.name: tool for tool in tools}
         self._definitions = [definition(tool) for tool in tools]
@@ -80,6 +83,12 @@ class MemoryServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+
+    async def give_up(self) -> None:
+        """Has every call under way answered soon: first what only waits for a lock, then all."""
+        self._memory.hurry()
+        await asyncio.sleep(HURRY_SECONDS)
+        self._calls.give_up()
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self._tools.get(name)

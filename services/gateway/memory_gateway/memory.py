@@ -14,9 +14,11 @@ def _nobody() -> None: ...
 class Memory:
     """A store, what embeds queries for it, and who wants to hear of writes.
 
-    `nudge` is called after every write; it returns at once and never raises.
+    `nudge` is called after every write; `hurry` ends the waiting for locks: from then on a write
+    that finds one fails with `Busy`. Both return at once and never raise.
     """
 
     store: Store
     embedder: QueryEmbedder
     nudge: Callable[[], None] = _nobody
+    hurry: Callable[[], None] = _nobody

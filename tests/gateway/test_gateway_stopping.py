@@ -1,0 +1,159 @@
+"""How the server stops: who was asked answers, and nobody who does not listen holds it up."""
+
+import json
+import signal
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+
+import httpx2
+import pytest
+
+from gateway_serving import (
+    ACCEPT,
+    AUTHORIZED,
+    INITIALIZE,
+    MODERN,
+    SECONDS,
+    http_server,
+    message,
+    modern,
+)
+from memory_gateway.asgi import StreamToJson
+from memory_store.opening import open_store
+from memory_store.settings import StoreSettings
+
+SHUTDOWN_SECONDS = 5.0
+
+
+def test_sigterm_ends_it_soon_with_streams_of_both_eras_open(tmp_path):
+    with http_server(tmp_path / "memory.db") as server:
+        with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT) as web:
+            opened = web.post(server.url, json=INITIALIZE)
+            session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+            listen = modern("subscriptions/listen", notifications={"resourcesListChanged": True})
+            method = MODERN | {"Mcp-Method": "subscriptions/listen"}
+            with (
+                web.stream("GET", server.url, headers=session),
+                web.stream("POST", server.url, json=listen, headers=method) as stream,
+            ):
+                assert "acknowledged" in next(stream.iter_text())
+                server.process.send_signal(signal.SIGTERM)
+                told = time.monotonic()
+                server.process.wait(SECONDS)
+        assert time.monotonic() - told < SHUTDOWN_SECONDS
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_a_word_and_with_the_trail_of_reads_written(tmp_path, number):
+    database = tmp_path / "memory.db"
+    with http_server(database) as server:
+        with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT) as web:
+            call = modern("tools/call", name="memory_get", arguments={"key": "k"})
+            names = {"Mcp-Method": "tools/call", "Mcp-Name": "memory_get"}
+            assert web.post(server.url, json=call, headers=MODERN | names).status_code == 200
+        code, said = server.stop(number)
+    with closing(open_store(StoreSettings(memory_db=database))) as store:
+        events = store.event_list("default", include_reads=True).events
+
+    assert (code, "Traceback" in said) == (0, False)
+    assert [event.kind for event in events] == ["get"]
+
+
+LEGACY_CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+
+
+def hold(server, era, accept, seconds):
+    """Calls for a lock of so many seconds; returns the response."""
+    headers = AUTHORIZED | {"Accept": accept}
+    arguments = {"seconds": seconds}
+    with httpx2.Client(timeout=SECONDS, headers=headers) as web:
+        if era == "newer":
+            names = MODERN | {"Mcp-Method": "tools/call", "Mcp-Name": "lock_hold"}
+            call = modern("tools/call", name="lock_hold", arguments=arguments)
+            return web.post(server.url, json=call, headers=names)
+        opened = web.post(server.url, json=INITIALIZE)
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        call = LEGACY_CALL | {"params": {"name": "lock_hold", "arguments": arguments}}
+        return web.post(server.url, json=call, headers=session)
+
+
+@contextmanager
+def held(database):
+    """The write lock, taken by a call: gives whether it is held."""
+    with closing(sqlite3.connect(database, isolation_level=None, timeout=0)) as connection:
+
+        def is_held():
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+            connection.execute("ROLLBACK")
+            return False
+
+        yield is_held
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("era", ["handshake", "newer"])
+@pytest.mark.parametrize("accept", ["application/json", ACCEPT["Accept"]])
+@pytest.mark.parametrize("seconds", [1, 30])
+def test_sigterm_lets_http_calls_be_answered_within_the_grace(tmp_path, era, accept, seconds):
+    database = tmp_path / "memory.db"
+    with (
+        http_server(database, MCP_ENABLE_DEMO_TOOLS="1") as server,
+        ThreadPoolExecutor(1) as threads,
+        held(database) as is_held,
+    ):
+        calling = threads.submit(hold, server, era, accept, seconds)
+        wait_for(is_held)
+        told = time.monotonic()
+        code, said = server.stop(signal.SIGTERM)
+        assert time.monotonic() - told < SHUTDOWN_SECONDS
+        response = calling.result(SECONDS)
+
+    result = message(response)["result"]
+    assert (code, "Traceback" in said) == (0, False)
+    if seconds == 1:
+        assert result["structuredContent"]["held_seconds"] >= 1
+    else:
+        assert result["structuredContent"]["problem"]["code"] == "unavailable"
+        assert result["structuredContent"]["problem"]["retryable"]
+
+
+def test_sigterm_ends_twenty_idle_streams_at_once_and_without_a_word(tmp_path):
+    with http_server(tmp_path / "memory.db") as server, ExitStack() as streams:
+        web = streams.enter_context(httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT))
+        for _ in range(20):
+            opened = web.post(server.url, json=INITIALIZE)
+            session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+            streams.enter_context(web.stream("GET", server.url, headers=session))
+        told = time.monotonic()
+        code, said = server.stop(signal.SIGTERM)
+
+    assert time.monotonic() - told < SHUTDOWN_SECONDS
+    assert (code, "Traceback" in said, "ERROR" in said) == (0, False, False)
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_ends_without_an_answer_is_an_error_in_json_rpc():
+    sent = []
+
+    async def send(part):
+        sent.append(part)
+
+    to_json = StreamToJson(send)
+    headers = [(b"content-type", b"text/event-stream")]
+    await to_json({"type": "http.response.start", "status": 200, "headers": headers})
+    await to_json({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
+    await to_json({"type": "http.response.body", "body": b""})
+
+    assert sent[0]["status"] == 503
+    assert json.loads(sent[1]["body"])["error"]["message"]
