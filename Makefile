@@ -6,7 +6,6 @@ BIN = .venv/bin
 READY = .venv/.ready
 PREPARE = $(addprefix services/embedder/memory_embedder/,prepare.py sources.py models.py)
 TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
-URL = http://$(or $(MCP_HTTP_HOST),127.0.0.1):$(or $(MCP_HTTP_PORT),8000)/mcp
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -22,17 +21,7 @@ setup: $(READY) ## Make .venv with everything a developer needs, and the embeddi
 run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
 	@test -s '$(TOKEN)' || { umask 077 && mkdir -p "$$(dirname '$(TOKEN)')" && \
 	  $(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(32))' >'$(TOKEN)'; }
-	$(info $(HOW_TO_CONNECT))
 	@unset MCP_AUTH_TOKEN; export MCP_AUTH_TOKEN_FILE='$(TOKEN)'; exec $(BIN)/memory-bridge serve --http
-
-define HOW_TO_CONNECT
-The memory is at   $(URL)
-Its token is in    $(TOKEN)
-Connect Claude Code with
-
-  claude mcp add --transport http memory-bridge $(URL) --header "Authorization: Bearer $$(cat '$(TOKEN)')"
-
-endef
 
 test: $(READY) ## Run the tests; they need neither Docker nor a network
 	$(BIN)/pytest

@@ -81,26 +81,15 @@ def test_run_serves_with_a_private_token_made_once(ready_clone):
     first = served(ready_clone)
     token = ready_clone / ".memory-bridge/token"
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    assert f"serve --http: {token.read_text().strip()}" in first
+    assert first == f"serve --http: {token.read_text().strip()} \n"
     assert served(ready_clone) == first
 
 
-def test_run_takes_the_token_file_and_the_port_that_the_settings_name(ready_clone, tmp_path):
+def test_run_takes_the_token_file_that_the_settings_name(ready_clone, tmp_path):
     token = tmp_path / "mine"
     token.write_text("my-token")
-    said = served(ready_clone, MCP_AUTH_TOKEN_FILE=str(token), MCP_HTTP_PORT="8123")
-    assert "serve --http: my-token" in said
-    assert "http://127.0.0.1:8123/mcp" in said
+    assert "serve --http: my-token" in served(ready_clone, MCP_AUTH_TOKEN_FILE=str(token))
     assert not (ready_clone / ".memory-bridge").exists()
-
-
-def test_the_line_to_paste_carries_the_token_without_showing_it(ready_clone):
-    said = served(ready_clone)
-    token = (ready_clone / ".memory-bridge/token").read_text().strip()
-    header = re.search(r'claude mcp add .* --header (".+")$', said, re.MULTILINE)[1]
-    assert token not in header
-    pasted = subprocess.check_output(["sh", "-c", f"printf %s {header}"], text=True)
-    assert pasted == f"Authorization: Bearer {token}"
 
 
 def test_the_pipeline_calls_make_targets_and_nothing_else():

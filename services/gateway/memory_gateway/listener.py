@@ -41,6 +41,11 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
+
+
 def serve_http(app: Application, listening: socket.socket) -> None:
     """Returns after SIGTERM or SIGINT, when the calls under way are answered."""
     AppStatus.disable_automatic_graceful_drain()  # it would cut off the answers that are due
@@ -66,7 +71,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listening in sockets or []:
-            sys.stderr.write(f"listening on {_url(listening)}\n")
+            sys.stderr.write(f"listening on {url_of(listening)}\n")
             sys.stderr.flush()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -88,8 +93,3 @@ class _Server(uvicorn.Server):
     async def _give_up(self) -> None:
         await asyncio.sleep(ANSWER_SECONDS)
         await self._app.give_up()
-
-
-def _url(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"

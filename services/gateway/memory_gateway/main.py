@@ -4,6 +4,7 @@
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ def _serve(settings: "Settings", pipes: Pipes) -> int:
     try:
         with open_memory(store, embedder) as memory:
             if gateway.transport == "http":
-                return _serve_http(gateway, memory)
+                return _serve_http(gateway, memory, store.database_path)
             return _serve_stdio(gateway, memory, pipes)
     except CannotOpen as error:
         return _complain(error, CANNOT_SERVE)
@@ -91,11 +92,14 @@ def _serve(settings: "Settings", pipes: Pipes) -> int:
 def _serve_stdio(settings: "GatewaySettings", memory: "Memory", pipes: Pipes) -> int:
     import anyio
 
+    from memory_gateway.greeting import NO_CLIENT
     from memory_gateway.mcp import MemoryServer
     from memory_gateway.stdio import StdioConnection
     from memory_gateway.tools.facts import tools
 
     server = MemoryServer(memory, tools(demo=settings.enable_demo_tools), settings.client_id)
+    if os.isatty(pipes.incoming):
+        sys.stderr.write(NO_CLIENT)
 
     async def serve() -> None:
         await StdioConnection(server, pipes).serve()
@@ -104,10 +108,11 @@ def _serve_stdio(settings: "GatewaySettings", memory: "Memory", pipes: Pipes) ->
     return 0
 
 
-def _serve_http(settings: "GatewaySettings", memory: "Memory") -> int:
+def _serve_http(settings: "GatewaySettings", memory: "Memory", database: Path) -> int:
     from memory_gateway.app import Application, Door
     from memory_gateway.auth import InstallationToken
-    from memory_gateway.listener import CannotListen, listen, serve_http
+    from memory_gateway.greeting import how_to_connect
+    from memory_gateway.listener import CannotListen, listen, serve_http, url_of
     from memory_gateway.mcp import MemoryServer
     from memory_gateway.tools.facts import tools
 
@@ -121,6 +126,8 @@ def _serve_http(settings: "GatewaySettings", memory: "Memory") -> int:
         listening = listen(settings.http_host, settings.http_port)
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
+    greeting = how_to_connect(url_of(listening), database, settings.auth_token_file)
+    sys.stderr.write(greeting)
     serve_http(Application(server, memory, door), listening)
     return 0
 
