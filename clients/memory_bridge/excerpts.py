@@ -48,7 +48,9 @@ def place_of(words: Sequence[str], text: str) -> int:
 
 
 def difference(one: str, other: str) -> int:
-    """Returns the first place where two texts differ; if one begins with the other, its end."""
+    """Returns the first place where two texts differ; 0 if they do not."""
+    if one == other:
+        return 0
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 

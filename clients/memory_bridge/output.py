@@ -13,7 +13,7 @@ Cell = str | int | Callable[[int], str]
 """A function returns what to show in the room, counted in columns, that a line has left."""
 
 _GAP = "  "
-_NARROWEST_ROOM = 30
+_NARROWEST_ROOM = 24
 _ROOM_IN_A_PIPE = 80
 _CONTROL_BUT_LAYOUT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 

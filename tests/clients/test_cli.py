@@ -83,9 +83,9 @@ def test_list_keeps_a_row_for_each_fact_whatever_it_holds(run):
     code, out, err = run("list", answer={"facts": [FACT, nasty], "next_cursor": "abc"})
     assert code == 0
     assert out.splitlines() == [
-        "KEY   VERSION  UPDATED (UTC)        BY      TAGS  VALUE",
-        "sky   3        2026-01-31 12:00:01  cursor  a,b   blue",
-        r"日本  3        2026-01-31 12:00:01  cursor  a,b   one\ntwo\x1b[31m\u202e",
+        "KEY   VER  UPDATED (UTC)        BY      TAGS  VALUE",
+        "sky   3    2026-01-31 12:00:01  cursor  a,b   blue",
+        r"日本  3    2026-01-31 12:00:01  cursor  a,b   one\ntwo\x1b[31m\u202e",
     ]
     assert "--cursor abc" in err
 
@@ -157,7 +157,7 @@ def test_the_history_of_a_key_shows_where_the_old_and_the_new_value_begin_to_dif
     event = {**EVENT, "value_before": before, "value_after": after}
     head, row = run("history", "sky", answer={"events": [event]})[1].splitlines()
     assert "KEY" not in head
-    assert row.startswith("2026-01-31 12:00:01  cursor*  set   3        …")
+    assert row.startswith("2026-01-31 12:00:01  cursor*  set   3    …")
     old, new = row.split(" → ")
     assert "is 5432" in old
     assert "is 6543" in new

@@ -48,7 +48,7 @@ def test_a_function_at_the_end_of_a_row_is_given_the_room_up_to_the_edge(termina
 
 def test_a_narrow_terminal_and_a_pipe_leave_room_too(terminal):
     Screen(terminal, terminal).table([("k" * 29, str)])
-    assert terminal.shown.decode() == "k" * 29 + "  30\n"
+    assert terminal.shown.decode() == "k" * 29 + "  24\n"
     pipe = io.StringIO()
     Screen(pipe, pipe).table([("k" * 200, str)])
     assert pipe.getvalue() == "k" * 200 + "  80\n"

@@ -102,7 +102,7 @@ def _list_options(parser: ArgumentParser) -> None:
 
 
 def _show_list(screen: "Screen", answer: Answer, _options: Namespace) -> None:
-    head = ("KEY", "VERSION", "UPDATED (UTC)", "BY", "TAGS", "VALUE")
+    head = ("KEY", "VER", "UPDATED (UTC)", "BY", "TAGS", "VALUE")
     rows = [
         (
             fact["key"],

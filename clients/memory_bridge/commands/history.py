@@ -82,7 +82,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Answer], "Cell"]], ...] = (
     ("WHO", _who),
     ("WHAT", lambda event: event["kind"]),
     ("KEY", lambda event: _or_blank(event["key"])),
-    ("VERSION", lambda event: _or_blank(event["version"])),
+    ("VER", lambda event: _or_blank(event["version"])),
     ("CHANGE", _change),
 )
 COMMANDS = (
