@@ -1,7 +1,7 @@
 """What every part of the store stands on: the engine, the clock, the limits, one way for errors."""
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -60,9 +60,11 @@ class StoreBase:
         with own_errors(), self.engine.read() as session:
             yield session
 
-    def _write(self, job: Callable[[Session], Result]) -> Result:
+    def _write(
+        self, job: Callable[[Session], Result], locks: Collection[str] | None = None
+    ) -> Result:
         with own_errors():
-            return self.engine.write(job)
+            return self.engine.write(job, locks)
 
     def _note(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_store.contract import Backlog, Change, Invalid, ModelIdentity, SubjectVectors
-from memory_store.engine import Session
+from memory_store.engine import Embedding, Session
 from memory_store.namespaces import NUMBER
 
 _HAS_A_WORD = re.compile(r"[^\W\d_]{2}")
@@ -155,16 +155,19 @@ def put_vectors(session: Session, model: Model, vectors: Sequence[SubjectVectors
             raise Invalid("windows is empty; every text has at least one", argument="windows")
         for window in subject.windows:
             model.check("windows", window)
-    return sum(_put(session, model.number, subject) for subject in vectors)
+    # In one order for everybody: each keeps its facts from being written until the end.
+    in_order = sorted(vectors, key=lambda each: each.subject)
+    return sum(_put(session, model.number, subject) for subject in in_order)
 
 
 def _put(session: Session, model: int, vectors: SubjectVectors) -> bool:
-    current = session.one(
-        "SELECT id FROM fact WHERE id = :subject AND version = :version",
+    # An update that changes nothing: whoever writes the fact meanwhile waits for its end.
+    is_current = session.run(
+        "UPDATE fact SET version = version WHERE id = :subject AND version = :version",
         subject=vectors.subject,
         version=vectors.version,
     )
-    if current is None:
+    if not is_current:
         return False
     forget(session, vectors.subject)
     for piece, embedding in enumerate(vectors.windows):
@@ -175,18 +178,18 @@ def _put(session: Session, model: int, vectors: SubjectVectors) -> bool:
             model=model,
             piece=piece,
             version=vectors.version,
-            embedding=embedding,
+            embedding=Embedding(embedding),
         )
     return True
 
 
 def backlog(session: Session, namespace: str | None) -> Backlog:
+    of = "" if namespace is None else f" WHERE f.namespace_id = {NUMBER}"
     row = session.one(
         "SELECT count(*) - coalesce(sum(c.failed), 0) AS pending,"
         " coalesce(sum(c.failed), 0) AS failed,"
         " max(CASE WHEN c.failed = 1 THEN c.reason END) AS failure"
-        " FROM change c JOIN fact f ON f.id = c.subject"
-        f" WHERE :namespace IS NULL OR f.namespace_id = {NUMBER}",
+        f" FROM change c JOIN fact f ON f.id = c.subject{of}",
         namespace=namespace,
     )
     return Backlog(**row) if row else Backlog(pending=0, failed=0)

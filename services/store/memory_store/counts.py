@@ -28,7 +28,7 @@ def stats(engine: Engine, session: Session, namespace: str | None, now: int) -> 
         namespaces=_count(
             session, f"(SELECT DISTINCT f.namespace_id FROM fact f WHERE {living}) n", None, now
         ),
-        bytes=engine.size(),
+        bytes=engine.size(session),
         engine=engine.name,
         schema_version=engine.schema_version(),
     )

@@ -21,13 +21,15 @@ class EmbeddingMethods(StoreBase):
             if in_use is None or in_use.identity != model or not changes.waiting(session, now):
                 return []
         until = now + round(lease_seconds * 1000)
-        return self._write(lambda session: changes.take(session, owner, limit, now, until))
+        return self._write(
+            lambda session: changes.take(session, owner, limit, now, until), locks=("changes",)
+        )
 
     def change_fail(self, owner: str, sequence: int, reason: str) -> None:
-        self._write(lambda session: changes.fail(session, owner, sequence, reason))
+        self._write(lambda session: changes.fail(session, owner, sequence, reason), locks=())
 
     def change_release(self, owner: str) -> int:
-        return self._write(lambda session: changes.release(session, owner))
+        return self._write(lambda session: changes.release(session, owner), locks=())
 
     def vector_put(self, owner: str, model: str, vectors: Sequence[SubjectVectors]) -> int:
         limits.check_name("owner", owner)
@@ -38,7 +40,7 @@ class EmbeddingMethods(StoreBase):
                 return 0
             return changes.put_vectors(session, in_use, vectors)
 
-        return self._write(put)
+        return self._write(put, locks=())
 
     def model_use(self, identity: ModelIdentity) -> int:
         return self._write(lambda session: changes.use_model(session, identity))

@@ -9,6 +9,13 @@ Row = Mapping[str, Any]
 Result = TypeVar("Result")
 
 
+class Embedding(bytes):
+    """A vector on its way into the database or a query: little-endian float32.
+
+    It comes out of the column as plain bytes.
+    """
+
+
 class Session(Protocol):
     """One transaction. SQL takes `:name` parameters and is the same for every database."""
 
@@ -114,15 +121,21 @@ class Engine(Protocol):
         """A consistent view of what was committed before it began. Never waits for a writer."""
         ...
 
-    def write(self, job: Callable[[Session], Result]) -> Result:
+    def write(
+        self, job: Callable[[Session], Result], locks: Collection[str] | None = None
+    ) -> Result:
         """Runs `job` alone in the database and returns its result once that is durable.
 
+        With `locks`, names of what the job reads and decides by, it is alone among the jobs with
+        any of these names; others may run beside it, and it may be run again from the start.
         What the job raises is raised here, and nothing that it did is kept. Raises `Busy`.
         """
         ...
 
-    def write_each(self, jobs: Sequence[Callable[[Session], Result]]) -> list[Result | Exception]:
-        """As `write` for each job on its own, but made durable together where that is cheaper.
+    def write_each(
+        self, jobs: Sequence[Callable[[Session], Result]], locks: Sequence[Collection[str]]
+    ) -> list[Result | Exception]:
+        """As `write` for each job with its locks, but made durable together where that is cheaper.
 
         Returns each job's result or what it raised, in order; the jobs run in order too.
         """
@@ -144,7 +157,7 @@ class Engine(Protocol):
 
     def lock_hold(self, seconds: float) -> float: ...
 
-    def size(self) -> int:
+    def size(self, session: Session) -> int:
         """Returns the bytes that the database takes on disk."""
         ...
 

@@ -196,7 +196,7 @@ class ReadTrail:
         with self._flushing:
             while entries := self._take():
                 try:
-                    self._engine.write(partial(_append_all, entries))
+                    self._engine.write(partial(_append_all, entries), locks=())
                 except StoreError as error:
                     self._put_back(entries)
                     logger.warning("read events wait to be written: %s", error.message)

@@ -46,6 +46,11 @@ class Content:
     expires_at: int | None
 
 
+def lock(namespace: str, key: str) -> str:
+    """The name of what a write to the key decides by."""
+    return f"fact {namespace!r} {key!r}"
+
+
 def present(session: Session, namespace: str, key: str) -> Row | None:
     """Returns what the key holds, expired or not."""
     return session.one(

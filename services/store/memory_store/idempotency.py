@@ -4,11 +4,18 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from memory_store.contract import FactOutcome, IdempotencyMismatch, Word
+from memory_store.contract import Caller, FactOutcome, IdempotencyMismatch, Word
 from memory_store.engine import Session
 from memory_store.facts import Writing
 
 KEPT_MS = 24 * 3600 * 1000
+
+
+def locks(caller: Caller, key: str | None) -> tuple[str, ...]:
+    """The names of what a write with this key decides by, beside its fact."""
+    if key is None:
+        return ()
+    return (f"idempotency {caller.principal!r} {caller.source_client!r} {key!r}",)
 
 
 def once(

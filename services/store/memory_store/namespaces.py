@@ -16,7 +16,12 @@ def ensure(session: Session, name: str) -> int:
     number = find(session, name)
     if number is not None:
         return number
-    row = session.one("INSERT INTO namespace (name) VALUES (:name) RETURNING id", name=name)
+    # Somebody else may have made it since.
+    row = session.one(
+        "INSERT INTO namespace (name) VALUES (:name)"
+        " ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id",
+        name=name,
+    )
     return int(row["id"]) if row else 0
 
 

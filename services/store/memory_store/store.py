@@ -47,7 +47,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
 
     def fact_set(self, caller: Caller, write: FactWrite) -> Fact:
         limits.check_write(write, self._limits)
-        return _fact(self._write(partial(self._set, caller, write)))
+        return _fact(self._write(partial(self._set, caller, write), _locks(caller, write)))
 
     def fact_set_many(self, caller: Caller, writes: Sequence[FactWrite]) -> list[FactOutcome]:
         limits.check_count("facts", writes)
@@ -55,7 +55,9 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         allowed = [place for place, objection in enumerate(outcomes) if objection is None]
         jobs = [partial(self._set, caller, writes[place]) for place in allowed]
         with own_errors():
-            answers = self.engine.write_each(jobs)
+            answers = self.engine.write_each(
+                jobs, locks=[_locks(caller, writes[place]) for place in allowed]
+            )
         for place, answer in zip(allowed, answers, strict=True):
             outcomes[place] = _outcome(answer)
         return [outcome for outcome in outcomes if outcome is not None]
@@ -120,12 +122,18 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         if idempotency_key is not None:
             limits.check_name("idempotency_key", idempotency_key)
         request = _Deletion(namespace=namespace, key=key, expected_version=expected_version)
-        return _fact(self._write(partial(self._delete, caller, request, idempotency_key)))
+        return _fact(
+            self._write(
+                partial(self._delete, caller, request, idempotency_key),
+                locks=(facts.lock(namespace, key), *idempotency.locks(caller, idempotency_key)),
+            )
+        )
 
     def fact_restore(self, caller: Caller, namespace: str, key: str, version: int) -> Fact:
         limits.check_address(namespace, key, self._limits)
         return self._write(
-            lambda session: facts.restore(self._writing(session, caller), namespace, key, version)
+            lambda session: facts.restore(self._writing(session, caller), namespace, key, version),
+            locks=(facts.lock(namespace, key),),
         )
 
     def fact_search(self, caller: Caller, query: SearchQuery) -> SearchResult:
@@ -221,6 +229,13 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
                 )
                 for key, fact in found
             )
+
+
+def _locks(caller: Caller, write: FactWrite) -> tuple[str, ...]:
+    return (
+        facts.lock(write.namespace, write.key),
+        *idempotency.locks(caller, write.idempotency_key),
+    )
 
 
 def _outcome(answer: FactOutcome | Fact | Exception) -> FactOutcome:

@@ -80,7 +80,7 @@ def write_uses(engine: Engine, uses: Uses) -> None:
     if not (last := uses.take()):
         return
     try:
-        engine.write(lambda session: tokens.write_uses(session, last))
+        engine.write(lambda session: tokens.write_uses(session, last), locks=("token uses",))
     except StoreError:
         uses.put_back(last)
         raise
