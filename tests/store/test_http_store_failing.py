@@ -11,6 +11,7 @@ from memory_store.contract import (
     Internal,
     ModelIdentity,
     StoreError,
+    TokenGrant,
     Unavailable,
 )
 from store.scripted import ScriptedStore, breaking_server
@@ -25,7 +26,11 @@ REPEATED = {
     "fact_get_many": (CALLER, "n", ["k"]),
     "fact_list": (CALLER, "n"),
     "event_list": ("n",),
+    "event_follow": (1,),
     "namespace_list": (),
+    "token_list": (),
+    "token_verify": ("digest",),
+    "token_revoke": (CALLER, "name"),
     "stats": (),
     "vector_put": ("owner", "model", []),
     "model_use": (ModelIdentity(name="m", digest="d", dimension=384),),
@@ -41,6 +46,10 @@ ONCE = {
     "change_take": ("owner", "model"),
     "change_fail": ("owner", 1, "why"),
     "lock_hold": (0.1,),
+    "namespace_rename": (CALLER, "n", "m"),
+    "namespace_delete": (CALLER, "n", 1),
+    "token_create": (CALLER, TokenGrant(name="name", scopes=("read",))),
+    "token_rotate": (CALLER, "name"),
 }
 HALF_AN_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnul"
 NULL = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nnull"
@@ -100,15 +109,25 @@ def test_a_late_answer_is_not_waited_for_twice(connect):
         assert len(requests) == 1
 
 
-def test_holding_the_lock_may_take_longer_than_other_answers(connect):
-    def answer_late(connection, _before):
-        connection.settimeout(0.5)
-        with pytest.raises(TimeoutError):
-            connection.recv(1)
-        connection.sendall(NULL.replace(b"null", b"0.75"))
+def answer_late(connection, _before):
+    connection.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        connection.recv(1)
+    connection.sendall(NULL.replace(b"null", b"0.75"))
 
+
+def test_holding_the_lock_may_take_longer_than_other_answers(connect):
     with breaking_server(answer_late) as (url, _):
         assert connect(url, timeout=0.2).lock_hold(5) == 0.75
+
+
+def test_following_may_take_longer_than_other_answers(connect):
+    with (
+        breaking_server(answer_late) as (url, requests),
+        pytest.raises(Internal, match="cannot be read"),
+    ):
+        connect(url, timeout=0.2).event_follow(1, wait_seconds=5)
+    assert len(requests) == 1
 
 
 def test_nobody_listening_is_unavailable_and_worth_trying_again(connect):

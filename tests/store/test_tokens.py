@@ -1,84 +1,27 @@
 """Per-client tokens: told once, recognised by their digest, ended by the clock or by hand."""
 
-import hashlib
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
 
-from memory_store import upkeep
 from memory_store.clock import moment
 from memory_store.contract import (
-    Busy,
-    Caller,
     Conflict,
     Invalid,
-    NewToken,
     NotFound,
-    Store,
     Token,
-    TokenGrant,
 )
 from store.holders import Hand
+from store.office import Office, digest_of
 
-ADMIN = Caller(
-    principal="installation",
-    source_client="operator",
-    self_reported=False,
-    claimed_client="somebody else",
-    request_id="req-1",
-)
-WAIT_SECONDS = 10
 DAY = 24 * 3600
 TABLES = ("token", "token_secret", "event", "idempotency")
-
-
-def digest_of(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-@dataclass
-class Office:
-    """Where tokens are made and shown, by an administrator."""
-
-    store: Store
-
-    def create(self, name="ci", scopes=("read",), **fields) -> NewToken:
-        grant = TokenGrant(name=name, scopes=scopes, **fields)
-        return self.store.token_create(ADMIN, grant)
-
-    def rotate(self, name="ci", *overlap: float) -> NewToken:
-        return self.store.token_rotate(ADMIN, name, *overlap)
-
-    def revoke(self, name="ci") -> Token:
-        return self.store.token_revoke(ADMIN, name)
-
-    def shown(self, secret: str) -> Token | None:
-        return self.store.token_verify(digest_of(secret))
-
-    def listed(self, name="ci") -> Token:
-        (token,) = [token for token in self.store.token_list() if token.name == name]
-        return token
 
 
 @pytest.fixture
 def office(store):
     return Office(store)
-
-
-@pytest.fixture
-def quick_upkeep(monkeypatch):
-    monkeypatch.setattr(upkeep, "EVERY_SECONDS", 0.02)
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)
 
 
 def test_a_token_is_made_as_it_was_granted_and_its_secret_proves_it(office, clock):
@@ -413,89 +356,6 @@ def test_a_name_that_cannot_be_is_refused(office, act):
     with pytest.raises(Invalid) as caught:
         getattr(office, act)("")
     assert caught.value.argument == "name"
-
-
-@pytest.mark.usefixtures("quick_upkeep")
-def test_the_last_use_is_noted_by_itself(office, clock):
-    made = office.create()
-    clock.advance(60)
-    used = moment(clock())
-    assert office.shown(made.secret).last_used_at is None
-    wait_for(lambda: office.listed().last_used_at is not None)
-    clock.advance(60)
-
-    assert office.listed() == made.token.model_copy(update={"last_used_at": used})
-    assert office.shown(made.secret).last_used_at == used
-    wait_for(lambda: office.listed().last_used_at == moment(clock()))
-
-
-def test_what_proves_nothing_is_no_use(office, backing, opened, reach):
-    made = office.create()
-    office.rotate()
-    office.shown(made.secret)
-    office.shown("guessed")
-    office.store.token_list()
-    backing.close()
-
-    assert Office(reach(opened())).listed().last_used_at is None
-
-
-def test_a_use_that_was_not_yet_noted_is_noted_on_closing(opened, reach, clock):
-    first = opened()
-    office = Office(reach(first))
-    office.shown(office.create().secret)
-    first.close()
-
-    assert Office(reach(opened())).listed().last_used_at == moment(clock())
-
-
-def test_of_several_uses_the_last_counts_whichever_store_notes_it_last(opened, clock):
-    here, there = opened(), opened()
-    made = Office(here).create()
-    Office(here).shown(made.secret)
-    clock.advance(60)
-    Office(there).shown(made.secret)
-    there.close()
-    here.close()
-
-    assert Office(opened()).listed().last_used_at == moment(clock())
-
-
-def test_a_use_that_cannot_be_noted_now_is_noted_later(backing, clock, monkeypatch):
-    office = Office(backing)
-    office.shown(office.create().secret)
-
-    def refuse(_job):
-        raise Busy("the database is in use")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(backing.engine, "write", refuse)
-        with pytest.raises(Busy):
-            upkeep.write_uses(backing.engine, backing._uses)
-    upkeep.write_uses(backing.engine, backing._uses)
-
-    assert office.listed().last_used_at == moment(clock())
-
-
-@pytest.mark.usefixtures("quick_upkeep")
-def test_verifying_never_waits_for_the_write_lock(office, backing, clock):
-    made = office.create()
-    held, release = threading.Event(), threading.Event()
-
-    def hold(_session):
-        held.set()
-        assert release.wait(WAIT_SECONDS)
-
-    with ThreadPoolExecutor(1) as threads:
-        holding = threads.submit(backing.engine.write, hold)
-        assert held.wait(WAIT_SECONDS)
-        for _ in range(20):
-            assert office.shown(made.secret).last_used_at is None
-        assert not holding.done()
-        release.set()
-        holding.result()
-
-    wait_for(lambda: office.listed().last_used_at == moment(clock()))
 
 
 def test_a_token_is_nothing_that_facts_or_counts_know_of(office, alice):

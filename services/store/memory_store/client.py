@@ -9,7 +9,7 @@ import httpx2
 from pydantic import ValidationError
 
 from memory_store.contract import Internal, Problem, Store, Unavailable, Word, error_from
-from memory_store.limits import MAX_HOLD_SECONDS
+from memory_store.limits import MAX_HOLD_SECONDS, MAX_WAIT_SECONDS
 from memory_store.wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation, authorization
 
 MAX_CONNECTIONS = 64
@@ -47,7 +47,7 @@ class HttpStore(Store):
         body = operation.encode_arguments(arguments)
         if self._http.is_closed:
             raise Unavailable("The connection to the store is closed.")
-        timeout = httpx2.Timeout(self._timeout + _holding(arguments), connect=CONNECT_SECONDS)
+        timeout = httpx2.Timeout(self._timeout + _waiting(arguments), connect=CONNECT_SECONDS)
         tries = 2 if _is_repeatable(operation, arguments) else 1
         return _read(operation, self._send(operation.path, body, timeout, tries))
 
@@ -79,10 +79,10 @@ for _operation in OPERATIONS.values():
 _BROKEN = (httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.RemoteProtocolError)
 
 # Asking twice changes nothing: a read leaves one more read event, and it was read; `vector_put`,
-# `model_use` and `change_release` find their work done. Left out are `change_take`, whose first
-# lease would be lost until it runs out, `change_fail`, which would count one failure twice,
-# `lock_hold`, and `fact_restore`, which takes no idempotency key. The other writes are repeated
-# only under their key.
+# `model_use`, `change_release` and `token_revoke` find their work done. Left out are
+# `change_take`, whose first lease would be lost until it runs out, `change_fail`, which would
+# count one failure twice, `lock_hold`, what makes a secret or expects what is there, and
+# `fact_restore`, which takes no idempotency key. The other writes are repeated only under theirs.
 _REPEATABLE = frozenset(
     {
         "fact_get",
@@ -90,7 +90,11 @@ _REPEATABLE = frozenset(
         "fact_list",
         "fact_search",
         "event_list",
+        "event_follow",
         "namespace_list",
+        "token_list",
+        "token_verify",
+        "token_revoke",
         "stats",
         "vector_put",
         "model_use",
@@ -106,9 +110,10 @@ def _is_repeatable(operation: Operation, arguments: Word) -> bool:
     return all(getattr(write, "idempotency_key", None) for write in writes)
 
 
-def _holding(arguments: Word) -> float:
-    """`lock_hold` answers only after its seconds have passed."""
-    return min(max(0.0, getattr(arguments, "seconds", 0.0)), MAX_HOLD_SECONDS)
+def _waiting(arguments: Word) -> float:
+    """`lock_hold` and `event_follow` answer only after their seconds have passed."""
+    asked = {"seconds": MAX_HOLD_SECONDS, "wait_seconds": MAX_WAIT_SECONDS}
+    return sum(min(max(0.0, getattr(arguments, of, 0.0)), most) for of, most in asked.items())
 
 
 def _unavailable(error: httpx2.TransportError) -> Unavailable:

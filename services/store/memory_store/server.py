@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 from fastapi import FastAPI, Request, Response, Security
 from fastapi.security import HTTPBearer
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -18,6 +18,11 @@ from memory_store.wire import OPERATIONS, Operation, authorization
 # bytes, come to 20 MB.
 MAX_BODY_BYTES = 32 * 1024 * 1024
 HEALTH_PATH = "/healthz"
+# Those that answer when something happens, or time has passed, wait on threads of their own: on
+# those of the others so many would keep everybody from being answered.
+WAITING = frozenset({"event_follow", "lock_hold"})
+WAITING_AT_ONCE = 256
+ANSWERED_AT_ONCE = 40
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +85,8 @@ class Operations:
             operation.path: (operation, getattr(store, operation.name))
             for operation in OPERATIONS.values()
         }
+        self._answering = anyio.CapacityLimiter(ANSWERED_AT_ONCE)
+        self._waiting = anyio.CapacityLimiter(WAITING_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = self._methods.get(scope["path"]) if scope.get("method") == "POST" else None
@@ -97,7 +104,8 @@ class Operations:
         except TooLarge as error:
             return _refusal(error)
         # Reading the arguments too: megabytes of them must not hold up the loop.
-        return await run_in_threadpool(_answer, operation, method, body)
+        limiter = self._waiting if operation.name in WAITING else self._answering
+        return await anyio.to_thread.run_sync(_answer, operation, method, body, limiter=limiter)
 
 
 def _document(app: FastAPI, operation: Operation) -> None:

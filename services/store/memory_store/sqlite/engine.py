@@ -2,9 +2,8 @@
 
 import contextlib
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,13 +14,12 @@ from memory_store.sqlite.connection import SqliteSession, code_of, connect
 from memory_store.sqlite.file import prepare
 from memory_store.sqlite.text import SqliteText
 from memory_store.sqlite.vectors import SqliteVectors
+from memory_store.sqlite.watch import Watch
 from memory_store.sqlite.writer import Writer
 
 Result = TypeVar("Result")
 
 READERS_KEPT = 8
-LOOK_SECONDS = 0.025
-"""How often somebody who waits looks for what other processes wrote."""
 
 _FAILED = (Internal, "the store failed; its log says why")
 _BUSY = (Busy, "the database is in use by another process; nothing was written, try again")
@@ -61,12 +59,12 @@ class SqliteEngine:
         self._patience = busy_timeout_ms / 1000
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        self._written = threading.Condition()
+        self._watch = Watch(self._newest_event)
         self.text = SqliteText()
         self.vectors = SqliteVectors()
         try:
             self._schema = prepare(path)
-            self._writer = Writer(path, self._patience, self._wake)
+            self._writer = Writer(path, self._patience, self._watch.commit)
         except sqlite3.Error as error:
             raise translate(error) from error
         except OSError as error:
@@ -100,19 +98,15 @@ class SqliteEngine:
         else:
             connection.close()
 
-    def write(
-        self, job: Callable[[SqliteSession], Result], locks: Collection[str] | None = None
-    ) -> Result:
-        del locks  # every write is alone
+    def write(self, job: Callable[[SqliteSession], Result]) -> Result:
         try:
             return cast("Result", self._writer.submit(job).result())
         except sqlite3.Error as error:
             raise translate(error) from error
 
     def write_each(
-        self, jobs: Sequence[Callable[[SqliteSession], Result]], locks: Sequence[Collection[str]]
+        self, jobs: Sequence[Callable[[SqliteSession], Result]]
     ) -> list[Result | Exception]:
-        del locks
         answers = [self._writer.submit(job) for job in jobs]
         return [_settled(answer) for answer in answers]
 
@@ -122,21 +116,11 @@ class SqliteEngine:
         return int(row["id"]) if row else 0
 
     def wait_for_writes(self, after_event: int, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        with self._written:
-            while self._newest_event() <= after_event:
-                remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    return
-                self._written.wait(min(remaining, LOOK_SECONDS))
+        self._watch.wait(after_event, seconds)
 
     def _newest_event(self) -> int:
         with self.read() as session:
             return self.last_settled_event(session)
-
-    def _wake(self) -> None:
-        with self._written:
-            self._written.notify_all()
 
     def lock_hold(self, seconds: float) -> float:
         connection = connect(self.path, self._patience)
@@ -151,8 +135,7 @@ class SqliteEngine:
         finally:
             connection.close()
 
-    def size(self, session: Session) -> int:
-        del session
+    def size(self) -> int:
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
