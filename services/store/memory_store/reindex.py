@@ -36,16 +36,24 @@ def _patiently(rebuild: Callable[[], None]) -> None:
         time.sleep(PAUSE_SECONDS)
 
 
+def remake_words(engine: Engine) -> None:
+    """Makes the index anew from the facts, whatever it holds. Writes wait for it."""
+    engine.write(lambda session: _remake(engine, session))
+
+
 def _recipe(session: Session) -> int:
     row = session.one("SELECT value FROM index_state WHERE name = 'words_recipe'")
     return int(row["value"]) if row else 0
 
 
 def _rebuild(engine: Engine, session: Session) -> None:
-    # One transaction: readers rank by the old words until the new ones are whole, and of two
-    # programs that start at once the second finds the work done.
-    if _recipe(session) == WORDS_RECIPE:
-        return
+    # Of two programs that start at once the second finds the work done.
+    if _recipe(session) != WORDS_RECIPE:
+        _remake(engine, session)
+
+
+def _remake(engine: Engine, session: Session) -> None:
+    # One transaction: readers rank by the old words until the new ones are whole.
     engine.text.clear(session)
     after = 0
     while rows := _some(session, after):

@@ -73,10 +73,10 @@ class ServerSettings(BaseSettings):
         return secret
 
 
-def read(settings: type[Settings]) -> Settings:
-    """Reads the environment. Raises `SettingsError`."""
+def read(settings: type[Settings], **given: Any) -> Settings:
+    """Reads the environment; what is given wins. Raises `SettingsError`."""
     try:
-        return settings()
+        return settings(**given)
     except ValidationError as error:
         raise SettingsError(_sentence(settings, error)) from None
 

@@ -1,10 +1,16 @@
 """The lexical index on FTS5, used as posting lists: the words come ready-made from words.py."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_store.engine import Filter, Session
+from memory_store.fingerprints import fingerprint
+
+TERMS_AT_ONCE = 20
+_TERMS = "SELECT term FROM fact_vocabulary WHERE term > :last ORDER BY term LIMIT :limit"
+_HOLDERS = "SELECT doc, term, col FROM temp.fact_word WHERE term >= :first AND term <= :last"
 
 
 def match_expression(namespace: int, words: Sequence[str]) -> str:
@@ -104,4 +110,18 @@ class SqliteText:
                 facts=json.dumps(list(facts)),
             ):
                 held[row["fact"]] += weight
+        return held
+
+    def fingerprints(self, session: Session) -> dict[int, int]:
+        """Returns for each fact in the index the fingerprint of its words."""
+        session.run(
+            "CREATE VIRTUAL TABLE temp.fact_word USING fts5vocab ('main', 'fact_words', 'instance')"
+        )
+        held: dict[int, int] = defaultdict(int)
+        last = ""
+        while terms := session.all(_TERMS, last=last, limit=TERMS_AT_ONCE):
+            first, last = terms[0]["term"], terms[-1]["term"]
+            for row in session.all(_HOLDERS, first=first, last=last):
+                held[row["doc"]] += fingerprint([row["term"]]) if row["col"] == "words" else 0
+        session.run("DROP TABLE temp.fact_word")
         return held

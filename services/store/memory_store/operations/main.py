@@ -1,0 +1,207 @@
+"""Runs an operation on the store that the settings name: what `memory-bridge` hands over to."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from memory_store.clock import moment, system_clock
+from memory_store.contract import (
+    DEFAULT_NAMESPACE,
+    Caller,
+    Invalid,
+    NotFound,
+    Problem,
+    StoreError,
+    Word,
+)
+from memory_store.engine import Engine
+from memory_store.opening import NotOurs, SchemaTooNew, limits_of, open_engine
+from memory_store.operations.backup import backup
+from memory_store.operations.check import check
+from memory_store.operations.export import export
+from memory_store.operations.files import new_file
+from memory_store.operations.import_ import import_
+from memory_store.operations.landing import Plan, Policy
+from memory_store.operations.progress import Progress
+from memory_store.operations.report import Report
+from memory_store.operations.restore import restore
+from memory_store.operations.retain import Retention, retain
+from memory_store.settings import SettingsError, StoreSettings, read
+
+STREAM = "-"
+FOUND = "found"
+BAD_SETTING = "bad_setting"
+
+
+class Request(Word):
+    """What was typed; `db` is a file in place of the store that the environment names."""
+
+    db: Path | None = None
+    client_id: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    file: str = ""
+    force: bool = False
+    on_duplicate: Policy = "skip"
+    dry_run: bool = False
+    repair: bool = False
+    days: int = 0
+    archive: Path | None = None
+    versions: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`code` is empty when all is well, `found` when somebody must see to it, or an error's."""
+
+    code: str = ""
+    sentences: list[str] = field(default_factory=list[str])
+    answer: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class _Job:
+    settings: StoreSettings
+    request: Request
+    progress: Progress
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(principal="local", source_client=self.request.client_id or "memory-bridge")
+
+    @property
+    def path(self) -> Path:
+        return Path(self.request.file).expanduser()
+
+    @property
+    def database(self) -> Path:
+        """Raises `Invalid` where the store is not a file."""
+        if getattr(self.settings, "database_url", None):
+            raise Invalid(
+                "the store is on a server, which makes copies of its own (pg_dump); use export, or"
+                " --db FILE for a SQLite file"
+            )
+        return self.settings.database_path
+
+    @contextmanager
+    def engine(self, *, new: bool = False) -> Generator[Engine]:
+        """Raises `NotFound` where there is no store, unless it may be `new`."""
+        is_file = not getattr(self.settings, "database_url", None)
+        if is_file and not new and not self.settings.database_path.exists():
+            raise NotFound(f"there is no memory at {self.settings.database_path}")
+        with closing(open_engine(self.settings)) as engine:
+            yield engine
+
+
+def run(name: str, **arguments: object) -> Outcome:
+    """Returns what became of the operation `name`; only an interruption or a closed pipe raises."""
+    progress = Progress(sys.stderr)
+    try:
+        request = Request.model_validate(arguments)
+        report = OPERATIONS[name](_Job(_settings(request), request, progress))
+    except StoreError as error:
+        return _refused(error.code, str(error))
+    except (NotOurs, SchemaTooNew) as error:
+        return _refused(Invalid.code, str(error))
+    except SettingsError as error:
+        return _refused(BAD_SETTING, str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _refused("unavailable", f"{error.filename or 'the file'}: {error.strerror}")
+    finally:
+        progress.clear()
+    return Outcome(
+        code="" if report.is_good else FOUND,
+        sentences=report.sentences(),
+        answer=report.model_dump(mode="json"),
+    )
+
+
+def _settings(request: Request) -> StoreSettings:
+    if request.db is None:
+        return read(StoreSettings)
+    return read(StoreSettings, memory_db=request.db, database_url=None)
+
+
+def _refused(code: str, message: str) -> Outcome:
+    problem = Problem(code=code, message=message)
+    return Outcome(code, [message], {"problem": problem.model_dump(mode="json")})
+
+
+def _backup(job: _Job) -> Report:
+    return backup(job.database, job.path, job.progress, replace=job.request.force)
+
+
+def _restore(job: _Job) -> Report:
+    return restore(job.path, job.database, system_clock, job.progress)
+
+
+def _export(job: _Job) -> Report:
+    with job.engine() as engine:
+        if job.request.file == STREAM:
+            report = export(engine, sys.stdout.buffer, system_clock, job.progress)
+            sys.stdout.buffer.flush()
+            return report
+        with new_file(job.path, replace=job.request.force) as part, part.open("wb") as out:
+            return export(engine, out, system_clock, job.progress)
+
+
+def _import(job: _Job) -> Report:
+    plan = Plan(
+        caller=job.caller,
+        clock=system_clock,
+        on_duplicate=job.request.on_duplicate,
+        dry_run=job.request.dry_run,
+        allowed=limits_of(job.settings),
+    )
+    with _readable(job) as file, job.engine(new=not plan.dry_run) as engine:
+        return import_(engine, file, plan, job.progress, job.request.namespace)
+
+
+@contextmanager
+def _readable(job: _Job) -> Generator[BinaryIO]:
+    """The file to import, or what a pipe brings: an import goes back to the beginning."""
+    if job.request.file != STREAM:
+        with job.path.open("rb") as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        yield spool
+
+
+def _check(job: _Job) -> Report:
+    with job.engine() as engine:
+        return check(engine, job.progress, repair=job.request.repair)
+
+
+def _retain(job: _Job) -> Report:
+    retention = Retention(
+        days=job.request.days,
+        file=job.request.archive or _default_archive(job.settings.database_path),
+        caller=job.caller,
+        versions=job.request.versions,
+    )
+    with job.engine() as engine:
+        return retain(engine, retention, system_clock, job.progress)
+
+
+def _default_archive(database: Path) -> Path:
+    return database.with_name(
+        f"{database.name}.archived-{moment(system_clock()):%Y%m%dT%H%M%SZ}.jsonl"
+    )
+
+
+OPERATIONS: dict[str, Callable[[_Job], Report]] = {
+    "backup": _backup,
+    "restore": _restore,
+    "export": _export,
+    "import": _import,
+    "check": _check,
+    "retain": _retain,
+}
