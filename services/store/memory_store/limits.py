@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from memory_store.clock import milliseconds
-from memory_store.contract import FactWrite, Invalid, SearchQuery, TokenGrant
+from memory_store.contract import EventFilter, FactWrite, Invalid, SearchQuery, TokenGrant
 
 MAX_MANY = 100
 MAX_PAGE = 1000
@@ -159,6 +159,11 @@ def check_query(query: SearchQuery, limits: Limits) -> None:
     check_tags(query.tags, limits)
     if query.min_score is not None:
         check_range("min_score", query.min_score, 0, 1)
+
+
+def check_filter(only: EventFilter) -> None:
+    if only.source_client is not None:
+        check_text("source_client", only.source_client, MAX_NAME_LENGTH)
 
 
 def check_grant(grant: TokenGrant, now: int) -> None:

@@ -163,6 +163,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         if key is not None:
             limits.check_text("key", key, self._limits.key, least=1)
         limits.check_range("limit", limit, 1, limits.MAX_PAGE)
+        limits.check_filter(only)
         with self._read() as session:
             return events.page(
                 session, namespace, key, limit, cursor, include_reads=include_reads, only=only
