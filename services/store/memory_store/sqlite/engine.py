@@ -3,7 +3,7 @@
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -98,15 +98,19 @@ class SqliteEngine:
         else:
             connection.close()
 
-    def write(self, job: Callable[[SqliteSession], Result]) -> Result:
+    def write(
+        self, job: Callable[[SqliteSession], Result], locks: Collection[str] | None = None
+    ) -> Result:
+        del locks  # every write is alone
         try:
             return cast("Result", self._writer.submit(job).result())
         except sqlite3.Error as error:
             raise translate(error) from error
 
     def write_each(
-        self, jobs: Sequence[Callable[[SqliteSession], Result]]
+        self, jobs: Sequence[Callable[[SqliteSession], Result]], locks: Sequence[Collection[str]]
     ) -> list[Result | Exception]:
+        del locks
         answers = [self._writer.submit(job) for job in jobs]
         return [_settled(answer) for answer in answers]
 
@@ -135,7 +139,8 @@ class SqliteEngine:
         finally:
             connection.close()
 
-    def size(self) -> int:
+    def size(self, session: Session) -> int:
+        del session
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
