@@ -75,7 +75,7 @@ def command(*arguments: str) -> list[str]:
 class StdioServer:
     """A server on pipes, spoken to in bytes, so that what is not JSON-RPC can be said too."""
 
-    def __init__(self, database: Path, **settings: str) -> None:
+    def __init__(self, database: Path, *, reading: bool = True, **settings: str) -> None:
         self.process = subprocess.Popen(
             command(str(database)),
             stdin=subprocess.PIPE,
@@ -88,7 +88,8 @@ class StdioServer:
         self._stderr = threading.Thread(target=self._drain_errors, daemon=True)
         self._stderr.start()
         self._stdout = threading.Thread(target=self._read_lines, daemon=True)
-        self._stdout.start()
+        if reading:
+            self._stdout.start()
 
     def _read_lines(self) -> None:
         for line in self.process.stdout or ():
@@ -116,6 +117,10 @@ class StdioServer:
         return json.loads(line)
 
     def initialize(self, client: str = "raw") -> dict[str, Any]:
+        self.introduce(client)
+        return self.answer()
+
+    def introduce(self, client: str = "raw") -> None:
         introduction = {"name": client, "version": "1"}
         self.request(
             0,
@@ -124,9 +129,7 @@ class StdioServer:
             capabilities={},
             clientInfo=introduction,
         )
-        answer = self.answer()
         self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
-        return answer
 
     def close(self) -> list[dict[str, Any]]:
         """Ends the input; returns what was still answered."""
@@ -139,8 +142,9 @@ class StdioServer:
 
 
 @contextmanager
-def stdio_server(database: Path, **settings: str) -> Iterator[StdioServer]:
-    server = StdioServer(database, **settings)
+def stdio_server(database: Path, *, reading: bool = True, **settings: str) -> Iterator[StdioServer]:
+    """`reading` says whether anybody takes what the server says on stdout."""
+    server = StdioServer(database, reading=reading, **settings)
     try:
         yield server
     finally:

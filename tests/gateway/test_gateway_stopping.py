@@ -1,8 +1,11 @@
 """How the server stops: who was asked answers, and nobody who does not listen holds it up."""
 
+import array
+import fcntl
 import json
 import signal
 import sqlite3
+import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -19,12 +22,15 @@ from gateway_serving import (
     http_server,
     message,
     modern,
+    stdio_server,
 )
 from memory_gateway.asgi import StreamToJson
+from memory_store.contract import Caller, FactWrite
 from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
 
 SHUTDOWN_SECONDS = 5.0
+CALLER = Caller(principal="local", source_client="tests")
 
 
 def test_sigterm_ends_it_soon_with_streams_of_both_eras_open(tmp_path):
@@ -157,3 +163,79 @@ async def test_a_stream_that_ends_without_an_answer_is_an_error_in_json_rpc():
 
     assert sent[0]["status"] == 503
     assert json.loads(sent[1]["body"])["error"]["message"]
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "the end of the input"])
+def test_a_client_that_does_not_read_cannot_keep_the_server_alive(tmp_path, how):
+    database = tmp_path / "memory.db"
+    with closing(open_store(StoreSettings(memory_db=database))) as store:
+        store.fact_set(CALLER, FactWrite(key="large", value="x" * 16_000))
+    with stdio_server(database, reading=False) as server:
+        server.introduce()
+        for number in range(1, 30):
+            server.call(number, "memory_get", key="large")
+        wait_for(lambda: is_full(server.process.stdout))
+        told = time.monotonic()
+        if how == "SIGTERM":
+            server.process.send_signal(signal.SIGTERM)
+        else:
+            server.process.stdin.close()
+        server.process.wait(SECONDS)
+        assert time.monotonic() - told < SHUTDOWN_SECONDS
+
+
+def is_full(pipe):
+    """Whether no more than a part of a message fits into a pipe."""
+    waiting = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return waiting[0] > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - 4096
+
+
+@contextmanager
+def locked(database):
+    with closing(open_store(StoreSettings(memory_db=database))):
+        pass
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def write_three(server):
+    server.initialize()
+    for number in range(1, 4):
+        server.call(number, "memory_set", key=f"k{number}", value="v")
+    server.request(9, "ping")
+    assert server.answer()["id"] == 9
+
+
+def codes(answers):
+    problems = {
+        answer["id"]: answer["result"]["structuredContent"]["problem"] for answer in answers
+    }
+    assert all(problem["retryable"] for problem in problems.values())
+    return {number: problem["code"] for number, problem in problems.items()}
+
+
+def test_at_the_end_of_the_input_a_write_waits_for_the_lock_as_long_as_ever(tmp_path):
+    database = tmp_path / "memory.db"
+    with locked(database), stdio_server(database, MCP_SQLITE_BUSY_TIMEOUT="4500") as server:
+        write_three(server)
+        assert codes(server.close()) == {1: "busy", 2: "busy", 3: "busy"}
+        assert server.process.returncode == 0
+
+
+@pytest.mark.parametrize("embeddings", ["on", "off"])
+def test_sigterm_answers_writes_that_wait_for_a_lock_which_nobody_lets_go(tmp_path, embeddings):
+    database = tmp_path / "memory.db"
+    settings = {"MCP_SQLITE_BUSY_TIMEOUT": "600000", "MCP_EMBEDDINGS": embeddings}
+    with locked(database), stdio_server(database, **settings) as server:
+        write_three(server)
+        server.call(4, "memory_get", key="k")
+        assert server.answer()["id"] == 4
+        told = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(SECONDS)
+        assert time.monotonic() - told < SHUTDOWN_SECONDS
+        assert codes(server.close()) == {1: "busy", 2: "busy", 3: "busy"}
+        assert server.process.returncode == 0

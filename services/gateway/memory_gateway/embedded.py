@@ -11,11 +11,12 @@ from memory_embedder.onnx import OnnxEmbedder
 from memory_embedder.settings import EmbedderSettings
 from memory_embedder.worker import DrainThread
 from memory_gateway.memory import Memory
-from memory_store.contract import Store, StoreError
+from memory_store.contract import StoreError
 from memory_store.opening import NotOurs, SchemaTooNew, open_store
 from memory_store.settings import StoreSettings
 from memory_store.store import SqlStore
 
+CLOSING_SECONDS = 1.0
 EMBEDDINGS_OFF = "Embeddings are switched off (MCP_EMBEDDINGS), so the ranking is by words alone."
 
 
@@ -35,7 +36,7 @@ def open_memory(store: StoreSettings, embedder: EmbedderSettings) -> Generator[M
             with _embedding(opened, embedder) as memory:
                 yield memory
         else:
-            yield Memory(opened, NoEmbedder(EMBEDDINGS_OFF))
+            yield Memory(opened, NoEmbedder(EMBEDDINGS_OFF), hurry=opened.stop_waiting)
     finally:
         opened.close()
 
@@ -49,7 +50,7 @@ def _open(settings: StoreSettings) -> SqlStore:
 
 
 @contextmanager
-def _embedding(store: Store, settings: EmbedderSettings) -> Generator[Memory]:
+def _embedding(store: SqlStore, settings: EmbedderSettings) -> Generator[Memory]:
     embedder = OnnxEmbedder(
         settings.embedding_model, settings.model_folders, settings.embedding_threads
     )
@@ -57,10 +58,11 @@ def _embedding(store: Store, settings: EmbedderSettings) -> Generator[Memory]:
     queries = LocalQueryEmbedder(embedder, settings.query_deadline_ms / 1000)
     drain.start()
     try:
-        yield Memory(store, queries, drain.nudge)
+        yield Memory(store, queries, drain.nudge, store.stop_waiting)
     finally:
+        store.stop_waiting(CLOSING_SECONDS)  # the embedder's thread may wait for the lock too
         queries.close()
-        drain.stop()
+        drain.stop(CLOSING_SECONDS)
 
 
 def _owner() -> str:

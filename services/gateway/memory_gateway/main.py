@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BAD_SETTING = 2
 CANNOT_SERVE = 1
+LAST_ANSWERS_MARGIN = 1.0
+"""Seconds beyond the patience of a write within which its answer comes."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -84,12 +86,15 @@ def _serve(settings: "Settings", pipes: Pipes) -> int:
         with open_memory(store, embedder) as memory:
             if gateway.transport == "http":
                 return _serve_http(gateway, memory, store.database_path)
-            return _serve_stdio(gateway, memory, pipes)
+            patience = store.sqlite_busy_timeout / 1000
+            return _serve_stdio(gateway, memory, pipes, patience + LAST_ANSWERS_MARGIN)
     except CannotOpen as error:
         return _complain(error, CANNOT_SERVE)
 
 
-def _serve_stdio(settings: "GatewaySettings", memory: "Memory", pipes: Pipes) -> int:
+def _serve_stdio(
+    settings: "GatewaySettings", memory: "Memory", pipes: Pipes, last_answers_seconds: float
+) -> int:
     import anyio
 
     from memory_gateway.greeting import NO_CLIENT
@@ -102,7 +107,7 @@ def _serve_stdio(settings: "GatewaySettings", memory: "Memory", pipes: Pipes) ->
         sys.stderr.write(NO_CLIENT)
 
     async def serve() -> None:
-        await StdioConnection(server, pipes).serve()
+        await StdioConnection(server, pipes, last_answers_seconds).serve()
 
     anyio.run(serve)
     return 0

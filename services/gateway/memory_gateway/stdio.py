@@ -8,31 +8,41 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
-import anyio.to_thread
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from memory_gateway.frames import Frame, LineReader, Unreadable
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.pipes import Pipes
+from memory_gateway.threads import DaemonThreads
 
 CHUNK = 1 << 16
-LAST_ANSWERS_SECONDS = 4.0
+SIGNAL_SECONDS = 2.5
+"""How long calls may go on after SIGTERM; what then waits for a lock is answered that it does."""
+TELLING_SECONDS = 0.5
+STALLED_SECONDS = 2.0
+"""A client that takes nothing for so long while the server ends is not waited for."""
 ENDED = (anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 Incoming = SessionMessage | Exception
 
 
 class StdioConnection:
-    """One client on two pipes. Made and served on the event loop."""
+    """One client on two pipes. Made and served on the event loop.
 
-    def __init__(self, server: MemoryServer, pipes: Pipes) -> None:
+    `last_answers_seconds` is how long calls may go on when the client has closed its end.
+    """
+
+    def __init__(self, server: MemoryServer, pipes: Pipes, last_answers_seconds: float) -> None:
         self._server = server
         self._pipes = pipes
+        self._last_answers_seconds = last_answers_seconds
+        self._writing = False
         self._awaited: set[int | str] = set()
         self._answered = anyio.Condition()
         self._to_server, self._from_client = anyio.create_memory_object_stream[Incoming](0)
@@ -65,7 +75,7 @@ class StdioConnection:
                     anyio.from_thread.run(self._take, frame, token=token)
             for frame in lines.end():
                 anyio.from_thread.run(self._take, frame, token=token)
-            anyio.from_thread.run(self._end, token=token)
+            anyio.from_thread.run(self._end, self._last_answers_seconds, token=token)
 
     async def _take(self, frame: Frame) -> None:
         if isinstance(frame, Unreadable):
@@ -85,26 +95,36 @@ class StdioConnection:
     async def _watch_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
-                await self._end()
+                await self._end(SIGNAL_SECONDS)
 
-    async def _end(self) -> None:
+    async def _end(self, seconds: float) -> None:
         """Waits for the answers that are due; the SDK would cancel their calls."""
         self._server.close_streams()
-        with anyio.move_on_after(LAST_ANSWERS_SECONDS):
-            async with self._answered:
-                while self._awaited:
-                    await self._answered.wait()
+        if not await self._all_answered(seconds):
+            await self._server.give_up()
+            await self._all_answered(TELLING_SECONDS)
         self._to_server.close()
 
+    async def _all_answered(self, seconds: float) -> bool:
+        """Waits until all is answered, or the time is over, or the client does not read."""
+        with anyio.move_on_after(seconds):
+            async with self._answered:
+                while self._awaited:
+                    with anyio.move_on_after(STALLED_SECONDS) as waiting:
+                        await self._answered.wait()
+                    if waiting.cancelled_caught and self._writing:
+                        break
+        return not self._awaited
+
     async def _write_all(self, scope: anyio.CancelScope) -> None:
-        one_at_a_time = anyio.CapacityLimiter(1)
+        threads = DaemonThreads("stdout", 1)
         try:
             async for outgoing in self._from_server:
                 message = outgoing.message
                 line = message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
-                await anyio.to_thread.run_sync(
-                    _write, self._pipes.outgoing, line.encode(), limiter=one_at_a_time
-                )
+                self._writing = True
+                await threads.run(partial(_write, self._pipes.outgoing, line.encode()))
+                self._writing = False
                 if isinstance(message, JSONRPCResponse | JSONRPCError):
                     await self._settle(message.id)
         except OSError:
