@@ -1,25 +1,18 @@
 """The command `memory-bridge`. It reads its words first; what it needs then is imported then."""
 
-import os
 import sys
-from argparse import (
-    SUPPRESS,
-    ArgumentParser,
-    ArgumentTypeError,
-    Namespace,
-    RawDescriptionHelpFormatter,
-)
+from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memory_bridge import __version__, exits
+from memory_bridge import __version__, exits, streams
+from memory_bridge.arguments import given, is_text, timeout, with_stand_ins, without_stand_ins
 from memory_bridge.commands import Answer, Command, facts, history, search, serve, stats
-from memory_bridge.errors import ClientError, ProtocolError, ServerDied, ToolFailed
+from memory_bridge.errors import ProtocolError
 
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
 
-_WE_SAY = "memory-bridge: "
 COMMANDS = (*facts.COMMANDS, *search.COMMANDS, *history.COMMANDS, *stats.COMMANDS)
 
 _EPILOG = f"""\
@@ -35,50 +28,61 @@ with $MCP_URL or --url it is answered at once.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == [serve.NAME]:
-        return serve.run(words[1:])
-    parser = _parser()
-    if any(not _is_text(word) for word in words):
-        parser.error("the arguments are not UTF-8; convert them first")
-    options = parser.parse_args(words)
-    if options.command is None:
-        parser.error(f"{serve.NAME} has options of its own and comes first")
+    """Runs one command and returns its exit code.
+
+    Raises nothing but the `SystemExit` of argparse: whatever else there is becomes a sentence.
+    """
+    streams.give_notes_a_place()
     try:
-        return _run(options.command, options)
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; what is left in the buffer must not fail at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.BROKEN_PIPE
 
 
-def _run(command: Command, options: Namespace) -> int:
+def _run(words: list[str]) -> int:
+    options = Namespace(json=False, debug=False)
+    try:
+        if words[:1] == [serve.NAME]:
+            return serve.run(words[1:])
+        return _obey(_parsed(words, options))
+    except (SystemExit, KeyboardInterrupt, BrokenPipeError):
+        raise
+    except BaseException as error:  # noqa: BLE001  # the last resort: no traceback leaves
+        from memory_bridge import failures  # noqa: PLC0415  # it is seldom needed
+
+        return failures.tell(error, as_json=options.json, debug=options.debug)
+
+
+def _parsed(words: list[str], options: Namespace) -> Namespace:
+    parser = _parser()
+    if not all(map(is_text, words)):
+        parser.error("the arguments are not UTF-8; convert them first")
+    try:
+        parser.parse_args(with_stand_ins(words), options)
+    finally:
+        streams.flush_output()  # what --help and --version print is an answer too
+    if options.command is None:
+        parser.error(f"{serve.NAME} has options of its own and comes first")
+    for name, value in vars(options).items():
+        setattr(options, name, without_stand_ins(value))
+    return options
+
+
+def _obey(options: Namespace) -> int:
     from memory_bridge.output import Screen  # noqa: PLC0415  # --help does without it
 
+    streams.require_output()
+    command: Command = options.command
     screen = Screen(sys.stdout, sys.stderr)
-    as_json: bool = getattr(options, "json", False)
-    try:
-        code = _ask(command, options, screen, as_json=as_json)
-    except exits.WrongUsageError as error:
-        screen.note(f"{_WE_SAY}{error}")
-        code = exits.USAGE
-    except ClientError as error:
-        _show_error(error, screen, as_json=as_json)
-        code = exits.code_of(error)
-    screen.flush()
-    return code
-
-
-def _ask(command: Command, options: Namespace, screen: "Screen", *, as_json: bool) -> int:
     answer = _answer(command, options, screen)
     try:
         found = command.found(answer)
-        screen.json(answer) if as_json else command.show(screen, answer, options)
-    except (KeyError, TypeError) as error:
+        screen.json(answer) if options.json else command.show(screen, answer, options)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(f"{command.tool} answered in a form that is unknown here.") from error
+    screen.flush()
     return exits.OK if found else exits.NOTHING
 
 
@@ -98,23 +102,6 @@ def _answer(command: Command, options: Namespace, screen: "Screen") -> Answer:
         if command.pages and options.all:
             return mine.call_all(command.tool, arguments, command.pages)
         return mine.call(command.tool, arguments)
-
-
-def _show_error(error: ClientError, screen: "Screen", *, as_json: bool) -> None:
-    if not isinstance(error, ToolFailed) or error.structured is None:
-        screen.note(_said_by_its_own_server(error) or f"{_WE_SAY}{error}")
-        return
-    screen.note(f"{_WE_SAY}{error.problem.get('message', error)}")
-    if as_json:
-        screen.json(error.structured)
-    elif current := error.problem.get("current"):
-        screen.note(f"The value now: {current['value']}")
-
-
-def _said_by_its_own_server(error: ClientError) -> str | None:
-    """Returns the sentence with which a server that cannot serve ends."""
-    words = error.last_words if isinstance(error, ServerDied) else ()
-    return next((line for line in reversed(words) if line.startswith(_WE_SAY)), None)
 
 
 def _parser() -> ArgumentParser:
@@ -140,35 +127,19 @@ def _add_common(parser: ArgumentParser) -> None:
     """Options that stand before or after the command; absent ones overwrite nothing."""
     common = parser.add_argument_group("common options")
     common.add_argument(
-        "--url", type=_given, default=SUPPRESS, help="the server, http(s)://HOST[:PORT][/mcp]"
+        "--url", type=given, default=SUPPRESS, help="the server, http(s)://HOST[:PORT][/mcp]"
     )
     common.add_argument("--token", default=SUPPRESS, help="bearer token of the server")
     common.add_argument("--token-file", default=SUPPRESS, metavar="FILE", help="file holding it")
     common.add_argument(
-        "--db", type=_given, default=SUPPRESS, metavar="FILE", help="a database file instead"
+        "--db", type=given, default=SUPPRESS, metavar="FILE", help="a database file instead"
     )
     common.add_argument("--namespace", default=SUPPRESS, metavar="NAME", help="which memory")
     common.add_argument("--client-id", default=SUPPRESS, metavar="NAME", help="who is asking")
     common.add_argument(
-        "--timeout", type=_timeout, default=SUPPRESS, metavar="S", help="seconds to wait (30)"
+        "--timeout", type=timeout, default=SUPPRESS, metavar="S", help="seconds to wait (30)"
     )
     common.add_argument("--json", action="store_true", default=SUPPRESS, help="for programs")
-
-
-def _is_text(word: str) -> bool:
-    """A byte of the command line that is not UTF-8 arrives as a lone surrogate."""
-    return not any("\ud800" <= character <= "\udfff" for character in word)
-
-
-def _given(text: str) -> str:
-    """An empty one is a variable that was not set: the default memory is not what it meant."""
-    if not text:
-        raise ArgumentTypeError("it is empty")
-    return text
-
-
-def _timeout(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError(text)
-    return seconds
+    common.add_argument(
+        "--debug", action="store_true", default=SUPPRESS, help="where an error came from, too"
+    )

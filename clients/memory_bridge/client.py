@@ -201,7 +201,7 @@ class Client:
             answer = messages.refusal(message["id"], messages.METHOD_NOT_FOUND, reason)
         try:
             self._transport.send(answer, Deadline(_REPLY_SECONDS))
-        except ClientError:
-            # The server goes without its answer; our own request, which may still be answered,
-            # is not to fail for that.
+        except (ClientError, ValueError):
+            # The server goes without its answer, if only for an id that no JSON can hold; our own
+            # request, which may still be answered, is not to fail for that.
             return

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from memory_bridge.deadline import Deadline
 from memory_bridge.errors import ConnectionLost, Unreachable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+_ALLOWED = "/%:@!$&'()*+,;=~?[]"
 
 
 class Origin:
@@ -25,13 +27,14 @@ class Origin:
         try:
             parts = urlsplit(url)
             self.port = parts.port
+            self.target = _target(parts)
+            _check_host(parts.hostname or "")
         except ValueError as error:
             raise ValueError(f"{url!r} is not a URL: {error}.") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is not a URL that starts with http:// or https://.")
         self.secure = parts.scheme == "https"
         self.host = parts.hostname
-        self.target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     def connect(self, deadline: Deadline) -> HTTPConnection:
@@ -39,6 +42,22 @@ class Origin:
         http = kind(self.host, self.port, timeout=deadline.remaining())
         http.connect()
         return http
+
+
+def _target(parts: SplitResult) -> str:
+    """Spells what a URL may not hold, such as a letter beyond ASCII or a space, in escapes."""
+    path, query = (quote(part, safe=_ALLOWED) for part in (parts.path or "/", parts.query))
+    return f"{path}?{query}" if query else path
+
+
+def _check_host(host: str) -> None:
+    """Raises ValueError for a name that no resolver takes: an empty or too long label, a space."""
+    if any(character.isspace() or not character.isprintable() for character in host):
+        raise ValueError("its host holds a space or what cannot be seen")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError("a part of its host is empty, too long or no name") from None
 
 
 @dataclass(frozen=True)

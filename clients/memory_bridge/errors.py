@@ -1,7 +1,7 @@
 """What the raw client raises: one root, and a class for each thing a caller can do about it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 
 class ClientError(Exception):
@@ -25,13 +25,17 @@ class ToolFailed(ClientError):
         super().__init__(_text(result) or f"The tool {tool} failed and did not say why.")
         self.tool = tool
         self.result = result
-        self.structured: dict[str, Any] | None = result.get("structuredContent")
+        self.structured = _object(result.get("structuredContent")) or None
 
     @property
     def problem(self) -> dict[str, Any]:
         """What a memory's tool says for programs: `code`, `retryable`, `current` …; else empty."""
-        problem: dict[str, Any] | None = (self.structured or {}).get("problem")
-        return problem or {}
+        return _object((self.structured or {}).get("problem"))
+
+    @property
+    def current_value(self) -> Any:
+        """The value that won when a condition did not hold; else None."""
+        return _object(self.problem.get("current")).get("value")
 
 
 class ConnectionLost(ClientError):
@@ -83,5 +87,11 @@ class ProtocolError(ClientError):
 
 
 def _text(result: dict[str, Any]) -> str:
-    content: list[dict[str, Any]] = result.get("content") or []
-    return "\n".join(block["text"] for block in content if block.get("type") == "text")
+    content = result.get("content")
+    blocks = cast("list[Any]", content) if isinstance(content, list) else []
+    texts = [_object(block).get("text") for block in blocks]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

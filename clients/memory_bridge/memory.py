@@ -34,11 +34,18 @@ class Memory:
     def call_all(self, tool: str, arguments: Answer, field: str) -> Answer:
         """Returns the answer with the items of every page that follows it."""
         answer = self.call(tool, arguments)
-        items: list[Answer] = list(answer[field])
+        items = _items(answer, field)
         while cursor := answer.get("next_cursor"):
             answer = self.call(tool, {**arguments, "cursor": cursor})
-            items.extend(answer[field])
+            items.extend(_items(answer, field))
         return {**answer, field: items}
+
+
+def _items(answer: Answer, field: str) -> list[Answer]:
+    items = answer.get(field)
+    if not isinstance(items, list):
+        raise ProtocolError(f"A page of {field} came without any list of them.")
+    return list(items)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # JSON is Any
 
 
 def missing_database(options: Namespace) -> str | None:

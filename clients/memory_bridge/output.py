@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import Any, TextIO
 
+from memory_bridge import streams
 from memory_bridge.excerpts import escaped, one_line, width
 
 Cell = str | int | Callable[[int], str]
@@ -19,7 +20,10 @@ _CONTROL_BUT_LAYOUT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u206
 
 
 class Screen:
-    """Answers go to `out`, sentences about them to `err`."""
+    """Answers go to `out`, sentences about them to `err`.
+
+    What prints an answer may raise `OutputError` and `BrokenPipeError`.
+    """
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = out
@@ -29,17 +33,22 @@ class Screen:
         _never_fail_to_encode(err, utf8=False)
 
     def line(self, text: str) -> None:
-        self._out.write(text + "\n")
+        self._write(text + "\n")
 
     def note(self, sentence: str) -> None:
-        self._err.write(_CONTROL_BUT_LAYOUT.sub(escaped, sentence) + "\n")
+        """Says a sentence. Where nothing can be said nothing fails for that."""
+        try:
+            self._err.write(_CONTROL_BUT_LAYOUT.sub(escaped, sentence) + "\n")
+            self._err.flush()
+        except OSError:
+            streams.silence(self._err)
 
     def value(self, text: str) -> None:
         """Writes the text exactly; at a terminal disarmed and with a line end of its own."""
         if self._terminal:
             text = _CONTROL_BUT_LAYOUT.sub(escaped, text)
             text = text if text.endswith("\n") else text + "\n"
-        self._out.write(text)
+        self._write(text)
 
     def json(self, answer: dict[str, Any]) -> None:
         self.line(json.dumps(answer, ensure_ascii=False))
@@ -57,7 +66,12 @@ class Screen:
             self.line(_GAP.join([*padded, _shown(line[-1], room)]).rstrip())
 
     def flush(self) -> None:
-        self._out.flush()
+        with streams.writing(self._out):
+            self._out.flush()
+
+    def _write(self, text: str) -> None:
+        with streams.writing(self._out):
+            self._out.write(text)
 
     def _room(self, left: int) -> int:
         if not self._terminal:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memory_bridge.arguments import is_text
 from memory_bridge.exits import WrongUsageError
 
 
@@ -19,13 +20,19 @@ class Settings:
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Returns the settings. Raises `WrongUsageError` for a value that cannot be meant."""
     return Settings(
-        url=environ.get("MCP_URL") or None,
+        url=_text(environ, "MCP_URL"),
         token=_token(environ),
-        client_id=environ.get("MCP_CLIENT_ID") or None,
+        client_id=_text(environ, "MCP_CLIENT_ID"),
         # Whatever the environment says of serving, the command talks to its server over stdio.
         server_environment={**environ, "MCP_TRANSPORT": "stdio"},
     )
+
+
+def debug(environ: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether an error is to be told with all that led to it."""
+    return bool(environ.get("MCP_DEBUG"))
 
 
 def token_in(file: str) -> str:
@@ -40,7 +47,14 @@ def token_in(file: str) -> str:
 
 
 def _token(environ: Mapping[str, str]) -> str | None:
-    if token := environ.get("MCP_AUTH_TOKEN"):
+    if token := _text(environ, "MCP_AUTH_TOKEN"):
         return token
     file = environ.get("MCP_AUTH_TOKEN_FILE")
     return token_in(file) if file else None
+
+
+def _text(environ: Mapping[str, str], name: str) -> str | None:
+    text = environ.get(name)
+    if text and not is_text(text):
+        raise WrongUsageError(f"{name} is not UTF-8; convert it first.")
+    return text or None

@@ -1,15 +1,15 @@
 """Facts: set, get, list, delete, restore."""
 
-import json
-import math
-import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from memory_bridge import streams
+from memory_bridge.arguments import json_object, number
 from memory_bridge.commands import Answer, Command, narrowing, paging, show_rest, when
 from memory_bridge.excerpts import excerpt, one_line
 from memory_bridge.exits import WrongUsageError
+from memory_bridge.messages import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
@@ -21,8 +21,8 @@ def _set_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--tag", action="append", dest="tags", metavar="T", help="a tag; repeatable"
     )
-    parser.add_argument("--metadata", type=_json_object, metavar="JSON", help="a JSON object")
-    parser.add_argument("--ttl", type=_seconds, metavar="S", help="expires after S seconds")
+    parser.add_argument("--metadata", type=json_object, metavar="JSON", help="a JSON object")
+    parser.add_argument("--ttl", type=number, metavar="S", help="expires after S seconds")
     condition = parser.add_mutually_exclusive_group()
     condition.add_argument("--expect-version", type=int, metavar="N", help="only if it is at N")
     condition.add_argument("--expect-value", metavar="V", help="only if its value is V")
@@ -46,33 +46,12 @@ def _set_arguments(options: Namespace) -> Answer:
 
 def _stdin() -> str:
     try:
-        return sys.stdin.buffer.read().decode("utf-8")
+        return streams.input_bytes(MAX_MESSAGE_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise WrongUsageError(
             f"stdin is not UTF-8: byte {error.object[error.start]:#04x} at offset {error.start}. "
             "Convert it first, for example with iconv."
         ) from error
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text, parse_constant=_no_json)
-    except (ValueError, RecursionError) as error:
-        raise ArgumentTypeError(f"not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ArgumentTypeError('not a JSON object such as {"source": "chat"}')
-    return value  # pyright: ignore[reportUnknownVariableType]  # JSON is Any
-
-
-def _no_json(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not math.isfinite(seconds):
-        raise ArgumentTypeError(f"{text} is not a number of seconds")
-    return seconds
 
 
 def _show_written(screen: "Screen", answer: Answer, _options: Namespace) -> None:

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memory_bridge.arguments import number
 from memory_bridge.commands import Answer, Command, narrowing
 from memory_bridge.excerpts import excerpt, place_of
 
@@ -16,7 +17,7 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument("query", metavar="QUERY")
     parser.add_argument("--top-k", type=int, metavar="N", help="the best N")
     parser.add_argument("--mode", metavar="M", help="hybrid, semantic or lexical")
-    parser.add_argument("--min-score", type=float, metavar="S", help="from this score on, 0 to 1")
+    parser.add_argument("--min-score", type=number, metavar="S", help="from this score on, 0 to 1")
     narrowing(parser)
 
 
