@@ -10,6 +10,7 @@ from typing import Any
 
 import calls
 import commits
+import follow
 import locomo
 import ranks
 import recall
@@ -24,6 +25,7 @@ PARTS: dict[str, Callable[[], Iterator[Figure]]] = {
     "starts": starts.measure,
     "calls": calls.measure,
     "commits": commits.measure,
+    "follow": follow.measure,
     "ranks": ranks.measure,
 }
 HYBRID_LEAST = 0.70
