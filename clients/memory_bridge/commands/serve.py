@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from memory_bridge.commands import extras
 from memory_bridge.exits import OK, UNREACHABLE
 
 NAME = "serve"
@@ -14,8 +15,5 @@ def run(argv: Sequence[str]) -> int:
     try:
         return importlib.import_module("memory_gateway.main").main(argv) or OK
     except ModuleNotFoundError as missing:
-        sys.stderr.write(
-            f"memory-bridge: the server is not installed ({missing.name} is missing). "
-            "Install it with: pip install 'mcp-memory-bridge[server]'\n"
-        )
+        sys.stderr.write(f"memory-bridge: {extras.hint(missing)}\n")
         return UNREACHABLE

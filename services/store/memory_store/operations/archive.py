@@ -25,7 +25,7 @@ class Archive:
     """What was written: the ids of the events, and how many of each kind a namespace had."""
 
     counts: dict[str, int]
-    event_ids: array[int] = field(default_factory=lambda: array("q"))
+    event_ids: "array[int]" = field(default_factory=lambda: array("q"))
     by_namespace: dict[str | None, Counter[str]] = field(
         default_factory=dict[str | None, Counter[str]]
     )

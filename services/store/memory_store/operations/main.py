@@ -34,8 +34,6 @@ from memory_store.operations.retain import Retention, retain
 from memory_store.settings import SettingsError, StoreSettings, read
 
 STREAM = "-"
-FOUND = "found"
-BAD_SETTING = "bad_setting"
 
 
 class Request(Word):
@@ -56,11 +54,15 @@ class Request(Word):
 
 @dataclass(frozen=True)
 class Outcome:
-    """`code` is empty when all is well, `found` when somebody must see to it, or an error's."""
+    """What came of an operation, in sentences and as JSON; or the problem that prevented it.
 
-    code: str = ""
+    `is_good` is False when something was found or refused that somebody must see to.
+    """
+
+    is_good: bool = False
     sentences: list[str] = field(default_factory=list[str])
     answer: dict[str, Any] = field(default_factory=dict[str, Any])
+    problem: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def run(name: str, **arguments: object) -> Outcome:
     except (NotOurs, SchemaTooNew) as error:
         return _refused(Invalid.code, str(error))
     except SettingsError as error:
-        return _refused(BAD_SETTING, str(error))
+        return _refused("wrong_usage", str(error))
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -116,7 +118,7 @@ def run(name: str, **arguments: object) -> Outcome:
     finally:
         progress.clear()
     return Outcome(
-        code="" if report.is_good else FOUND,
+        is_good=report.is_good,
         sentences=report.sentences(),
         answer=report.model_dump(mode="json"),
     )
@@ -129,8 +131,7 @@ def _settings(request: Request) -> StoreSettings:
 
 
 def _refused(code: str, message: str) -> Outcome:
-    problem = Problem(code=code, message=message)
-    return Outcome(code, [message], {"problem": problem.model_dump(mode="json")})
+    return Outcome(problem=Problem(code=code, message=message).model_dump(mode="json"))
 
 
 def _backup(job: _Job) -> Report:

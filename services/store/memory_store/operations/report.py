@@ -14,4 +14,10 @@ class Report(Word):
 
 
 def counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    """Plural names with their numbers, as a list in a sentence."""
+    return ", ".join(f"{n:,} {_singular(name) if n == 1 else name}" for name, n in counts.items())
+
+
+def _singular(name: str) -> str:
+    noun, space, rest = name.partition(" ")
+    return f"{noun.removesuffix('s')}{space}{rest}"
