@@ -5,3 +5,9 @@ import signal
 # A run that a script started in the background ignores interrupts, and what it starts would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--rounds", type=int, default=6, help="how often the crash tests kill a store (6)"
+    )
