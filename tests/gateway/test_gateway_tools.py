@@ -280,13 +280,14 @@ async def test_a_hundred_hits_fit_or_say_how_many_were_left_out(client):
     assert len(found["hits"]) + found["left_out"] == 100
 
 
-async def test_facts_that_do_not_fit_are_named(client):
+async def test_facts_that_do_not_fit_are_counted(client):
     keys = [f"k{number}" for number in range(5)]
     for key in keys:
         await ask(client, "memory_set", key=key, value="x" * 15_000)
     result = await client.call_tool("memory_get_many", {"keys": keys})
     assert len(result.content[0].text) < LARGEST
-    assert result.structured_content["left_out"] == keys[2:]
+    assert [fact["key"] for fact in result.structured_content["facts"]] == keys[:2]
+    assert result.structured_content["left_out"] == 3
 
 
 async def test_search_without_an_embedder_says_why_it_went_by_words(store: SqlStore):

@@ -16,6 +16,7 @@ from memory_gateway.auth import Principal
 from memory_gateway.memory import Memory
 from memory_gateway.threads import DaemonThreads
 from memory_gateway.tools.registry import AnyTool, Context
+from memory_gateway.tools.results import ROOM, clip
 from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, Unavailable, iso
 
 logger = logging.getLogger(__name__)
@@ -128,11 +129,13 @@ def sentence(problem: Problem) -> str:
 
 
 def _brief(fact: Fact) -> str:
+    value = clip(fact.value, ROOM)
     current = {
         "version": fact.version,
         "source_client": fact.source_client,
         "updated_at": iso(fact.updated_at),
-        "value": fact.value,
+        "value": value,
+        **({} if value == fact.value else {"value_cut": True}),
     }
     return json.dumps(current, ensure_ascii=False)
 

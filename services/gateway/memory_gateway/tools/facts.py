@@ -35,7 +35,7 @@ NO_VECTORS = "No fact has a vector of the model in use yet, so the ranking is by
 def memory_set(context: Context, arguments: SetArguments) -> results.FactResult:
     write = _fact_write(arguments.namespace, arguments)
     fact = context.memory.store.fact_set(context.caller, write)
-    return results.FactResult(fact=context.wrote(fact))
+    return results.FactResult(fact=results.whole_fact(context.wrote(fact)))
 
 
 def memory_set_many(context: Context, arguments: SetManyArguments) -> results.OutcomesResult:
@@ -57,7 +57,7 @@ def memory_get(context: Context, arguments: GetArguments) -> results.FoundResult
     fact = context.memory.store.fact_get(
         context.caller, arguments.namespace, arguments.key, _moment(arguments.at)
     )
-    return results.FoundResult(found=fact is not None, fact=fact)
+    return results.FoundResult(found=fact is not None, fact=fact and results.whole_fact(fact))
 
 
 def _moment(at: int | str | None) -> int | datetime | None:
@@ -80,7 +80,7 @@ def _moment(at: int | str | None) -> int | datetime | None:
 
 def memory_get_many(context: Context, arguments: GetManyArguments) -> results.FactsResult:
     facts = context.memory.store.fact_get_many(context.caller, arguments.namespace, arguments.keys)
-    return results.facts_result(arguments.keys, facts)
+    return results.facts_result(facts)
 
 
 def memory_list(context: Context, arguments: ListArguments) -> results.ListResult:
@@ -99,7 +99,7 @@ def memory_delete(context: Context, arguments: DeleteArguments) -> results.Remov
     removed = context.memory.store.fact_delete(
         context.caller, arguments.namespace, arguments.key, arguments.expected_version
     )
-    return results.RemovedResult(removed=context.wrote(removed))
+    return results.RemovedResult(removed=results.whole_fact(context.wrote(removed)))
 
 
 def memory_search(context: Context, arguments: SearchArguments) -> results.HitsResult:
@@ -154,7 +154,7 @@ def memory_restore(context: Context, arguments: RestoreArguments) -> results.Fac
     fact = context.memory.store.fact_restore(
         context.caller, arguments.namespace, arguments.key, arguments.version
     )
-    return results.FactResult(fact=context.wrote(fact))
+    return results.FactResult(fact=results.whole_fact(context.wrote(fact)))
 
 
 def memory_stats(context: Context, arguments: StatsArguments) -> results.StatsResult:
@@ -252,8 +252,8 @@ FACT_TOOLS: tuple[AnyTool, ...] = (
         name="memory_set_many",
         title="Remember facts",
         description=(
-            "Store up to 100 facts, each on its own: the answer has one fact or problem for each,"
-            " in order."
+            "Store up to 100 facts, each on its own: the answer has one fact (or just its version)"
+            " or problem for each, in order."
         ),
         arguments=SetManyArguments,
         output=results.OutcomesResult,
@@ -264,8 +264,8 @@ FACT_TOOLS: tuple[AnyTool, ...] = (
         name="memory_get_many",
         title="Read facts",
         description=(
-            "Read up to 100 facts in the order of keys, null if absent. left_out names keys whose"
-            " facts did not fit: ask for them again."
+            "Read up to 100 facts in the order of keys, null if absent. left_out counts the last"
+            " keys, whose facts did not fit: ask for them again."
         ),
         arguments=GetManyArguments,
         output=results.FactsResult,

@@ -1,13 +1,16 @@
 """What the tools answer, kept under the size that clients accept.
 
-A fact asked for by its key is always whole. Among many, first the longest values are shortened
-and marked, or the page ends early; what is left out is named or has a cursor.
+A fact asked for by its key has its value whole; that value alone, if its JSON is longer than the
+limit, may take an answer beyond it. Everything else gives way: metadata and tags, and among many
+first the longest values, which are marked, or the answer ends early. What is left out is counted
+or has a cursor.
 """
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
 
 from memory_store.contract import (
     Event,
@@ -23,8 +26,11 @@ from memory_store.contract import (
 )
 
 LIMIT = 40_000
-ENVELOPE = 400
-VALUE_LIMITS = (8_000, 4_000, 2_000, 1_000, 500, 200)
+ENVELOPE = 5_000
+"""Room for what stands around the items; a cursor may hold a key, escaped."""
+ROOM = LIMIT - ENVELOPE
+PART_LIMITS = (8_000, 4_000, 2_000, 1_000, 500, 200, 50)
+MESSAGE_LENGTH = 200
 
 Whole = TypeVar("Whole", bound=BaseModel)
 Item = TypeVar("Item", bound=BaseModel)
@@ -34,31 +40,34 @@ class Result(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ShortenedFact(Fact):
+    """`value_cut` marks a value that goes on, `metadata_cut` left-out tags and metadata."""
+
+    value_cut: bool = False
+    metadata_cut: bool = False
+
+
 class FactResult(Result):
-    fact: Fact
+    fact: ShortenedFact
 
 
 class FoundResult(Result):
     found: bool
-    fact: Fact | None
+    fact: ShortenedFact | None
 
 
 class RemovedResult(Result):
-    removed: Fact
+    removed: ShortenedFact
 
 
 class ListResult(Result):
-    facts: tuple[Fact, ...]
+    facts: tuple[ShortenedFact, ...]
     next_cursor: str | None = None
 
 
 class FactsResult(Result):
-    facts: tuple[Fact | None, ...]
-    left_out: tuple[str, ...] = ()
-
-
-class ShortenedFact(Fact):
-    value_cut: bool = False
+    facts: tuple[ShortenedFact | None, ...]
+    left_out: int = 0
 
 
 class HitResult(Result):
@@ -76,7 +85,10 @@ class HitsResult(Result):
 
 
 class OutcomeResult(Result):
+    """`version` stands for a fact where the facts do not fit."""
+
     fact: ShortenedFact | None = None
+    version: int | None = None
     problem: Problem | None = None
 
 
@@ -86,6 +98,7 @@ class OutcomesResult(Result):
 
 class ShortenedEvent(Event):
     value_cut: bool = False
+    detail_cut: bool = False
 
 
 class EventsResult(Result):
@@ -101,36 +114,43 @@ class HeldResult(Result):
     held_seconds: float
 
 
+def whole_fact(fact: Fact) -> ShortenedFact:
+    """The fact with its whole value; without tags and metadata if they are too much beside it."""
+    whole = ShortenedFact.model_validate(dict(fact))
+    if size(whole) <= ROOM:
+        return whole
+    return whole.model_copy(update={"tags": (), "metadata": {}, "metadata_cut": True})
+
+
 def list_result(fetch: Callable[[int], FactPage], limit: int) -> ListResult:
     page = fetch(limit)
     while (kept := fitting(page.facts)) < len(page.facts):
         page = fetch(kept)
-    return ListResult(facts=page.facts, next_cursor=page.next_cursor)
+    facts = shortened(page.facts, shorten_fact)
+    return ListResult(facts=tuple(facts), next_cursor=page.next_cursor)
 
 
 def events_result(fetch: Callable[[int], EventPage], limit: int) -> EventsResult:
     page = fetch(limit)
-    events = _shortened(page.events, shorten_event)
+    events = shortened(page.events, shorten_event)
     while (kept := fitting(events)) < len(events):
         page = fetch(kept)
-        events = _shortened(page.events, shorten_event)
+        events = shortened(page.events, shorten_event)
     return EventsResult(events=tuple(events), next_cursor=page.next_cursor)
 
 
-def facts_result(keys: Sequence[str], facts: Sequence[Fact | None]) -> FactsResult:
-    room = LIMIT - ENVELOPE - sum(len(key) + 8 for key in keys)
-    kept: list[Fact | None] = []
-    left_out: list[str] = []
-    for key, fact in zip(keys, facts, strict=True):
-        room -= size(fact) if fact else 0
-        kept.append(fact if room >= 0 else None)
-        if fact and room < 0:
-            left_out.append(key)
-    return FactsResult(facts=tuple(kept), left_out=tuple(left_out))
+def facts_result(facts: Sequence[Fact | None]) -> FactsResult:
+    """The facts from the first on that fit, at least one of them."""
+    kept = fitting(facts)
+    told = shortened([fact for fact in facts[:kept] if fact], shorten_fact)
+    rest = iter(told)
+    return FactsResult(
+        facts=tuple(fact and next(rest) for fact in facts[:kept]), left_out=len(facts) - kept
+    )
 
 
 def hits_result(result: SearchResult, degraded: str | None) -> HitsResult:
-    hits = _shortened(result.hits, shorten_hit)
+    hits = shortened(result.hits, shorten_hit)
     kept = fitting(hits)
     return HitsResult(
         mode=result.mode, hits=tuple(hits[:kept]), degraded=degraded, left_out=len(hits) - kept
@@ -138,16 +158,19 @@ def hits_result(result: SearchResult, degraded: str | None) -> HitsResult:
 
 
 def outcomes_result(outcomes: Sequence[FactOutcome]) -> OutcomesResult:
-    return OutcomesResult(outcomes=tuple(_shortened(outcomes, shorten_outcome)))
+    told = shortened(outcomes, shorten_outcome)
+    if fitting(told) < len(told):
+        told = [brief_outcome(outcome) for outcome in outcomes]
+    return OutcomesResult(outcomes=tuple(told))
 
 
-def size(item: BaseModel) -> int:
-    return len(item.model_dump_json()) + 1
+def size(item: BaseModel | None) -> int:
+    return len("null" if item is None else item.model_dump_json()) + 1
 
 
-def fitting(items: Sequence[BaseModel]) -> int:
+def fitting(items: Sequence[BaseModel | None]) -> int:
     """How many of the first items fit into one result: at least one."""
-    room = LIMIT - ENVELOPE
+    room = ROOM
     for count, item in enumerate(items):
         room -= size(item)
         if room < 0:
@@ -155,21 +178,34 @@ def fitting(items: Sequence[BaseModel]) -> int:
     return len(items)
 
 
-def _shortened(whole: Sequence[Whole], shorten: Callable[[Whole, int], Item]) -> list[Item]:
-    """The items with their values whole, or with the longest cut as far as it takes."""
-    shortened = [shorten(item, LIMIT) for item in whole]
-    for limit in VALUE_LIMITS:
-        if fitting(shortened) == len(shortened):
+def shortened(whole: Sequence[Whole], shorten: Callable[[Whole, int], Item]) -> list[Item]:
+    """The items whole, or with their longest parts cut as far as it takes."""
+    told = [shorten(item, LIMIT) for item in whole]
+    for limit in PART_LIMITS:
+        if sum(map(size, told)) <= ROOM:
             break
-        shortened = [shorten(item, limit) for item in whole]
-    return shortened
+        told = [shorten(item, limit) for item in whole]
+    return told
+
+
+def json_length(value: object) -> int:
+    return len(to_json(value, inf_nan_mode="constants").decode()) - 2  # without what encloses it
+
+
+def clip(text: str, limit: int) -> str:
+    """The beginning of a text that takes at most `limit` characters as JSON."""
+    text = text[:limit]
+    while (length := json_length(text)) > limit:
+        text = text[: min(len(text) * limit // length, len(text) - 1)]
+    return text
 
 
 def shorten_fact(fact: Fact, limit: int) -> ShortenedFact:
-    cut = len(fact.value) > limit
-    return ShortenedFact.model_validate(
-        dict(fact) | {"value": fact.value[:limit], "value_cut": cut}
-    )
+    value = clip(fact.value, limit)
+    changed: dict[str, object] = {"value": value, "value_cut": value != fact.value}
+    if json_length([fact.tags, fact.metadata]) > limit:
+        changed |= {"tags": (), "metadata": {}, "metadata_cut": True}
+    return ShortenedFact.model_validate(dict(fact) | changed)
 
 
 def shorten_hit(hit: SearchHit, limit: int) -> HitResult:
@@ -190,12 +226,18 @@ def shorten_outcome(outcome: FactOutcome, limit: int) -> OutcomeResult:
     return OutcomeResult(fact=fact, problem=problem)
 
 
+def brief_outcome(outcome: FactOutcome) -> OutcomeResult:
+    if outcome.problem is None:
+        return OutcomeResult(version=outcome.fact and outcome.fact.version)
+    message = clip(outcome.problem.message, MESSAGE_LENGTH)
+    brief = {"message": message, "current": None}
+    return OutcomeResult(problem=outcome.problem.model_copy(update=brief))
+
+
 def shorten_event(event: Event, limit: int) -> ShortenedEvent:
-    before, after = event.value_before or "", event.value_after or ""
-    if max(len(before), len(after)) <= limit:
-        return ShortenedEvent.model_validate(dict(event))
-    values = {
-        "value_before": None if event.value_before is None else before[:limit],
-        "value_after": None if event.value_after is None else after[:limit],
-    }
-    return ShortenedEvent.model_validate(dict(event) | values | {"value_cut": True})
+    values = {name: getattr(event, name) for name in ("value_before", "value_after")}
+    cut = {name: value and clip(value, limit) for name, value in values.items()}
+    changed: dict[str, object] = {**cut, "value_cut": cut != values}
+    if json_length(event.detail) > limit:
+        changed |= {"detail": {}, "detail_cut": True}
+    return ShortenedEvent.model_validate(dict(event) | changed)
