@@ -356,6 +356,18 @@ def test_closing_the_store_ends_all_waiting(store, backing):
         assert isinstance(follower.exception(), Unavailable)
 
 
+def test_a_store_that_is_about_to_close_ends_all_waiting(alice, store, backing):
+    alice.set("k")
+    with ThreadPoolExecutor(1) as threads:
+        following = threads.submit(store.event_follow, newest(store), wait_seconds=LONG)
+        assert not wait([following], timeout=0.1).done
+        backing.stop_waiting(LONG)
+        with pytest.raises(Unavailable, match="closing"):
+            following.result(SOON)
+    assert told(store.event_follow(0, wait_seconds=LONG)) == [("set", "k")]
+    assert alice.set("k").version == 2
+
+
 def test_a_closed_store_has_no_followers(store, backing):
     backing.close()
     for after in (None, 0):

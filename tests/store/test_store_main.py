@@ -6,12 +6,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import pytest
 
 from memory_store.client import HttpStore
-from memory_store.contract import Caller, FactWrite, Internal
+from memory_store.contract import Caller, FactWrite, Internal, Unavailable
 from memory_store.settings import ServerSettings, SettingsError, read
 
 CALLER = Caller(principal="p", source_client="c")
@@ -70,6 +71,20 @@ def test_sigterm_writes_the_trail_of_reads_before_the_process_ends(environment, 
     database = sqlite3.connect(tmp_path / "memory.db")
     assert database.execute("SELECT count(*) FROM event WHERE kind = 'get'").fetchone() == (1,)
     database.close()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_of_the_process_ends_the_waiting_of_who_follows(environment, sent):
+    environment["MCP_STORE_SECRET"] = SECRET
+    with running(environment) as (process, url), ThreadPoolExecutor(4) as threads:
+        store = HttpStore(url, SECRET)
+        followers = [threads.submit(store.event_follow, 0, wait_seconds=30) for _ in range(4)]
+        assert not wait(followers, timeout=0.5).done
+        process.send_signal(sent)
+        assert process.wait(3) == 0
+        for follower in followers:
+            with pytest.raises(Unavailable, match="closing"):
+                follower.result(3)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What every part of the store stands on: the engine, the clock, the limits, one way for errors."""
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
@@ -34,11 +35,16 @@ class StoreBase:
         self._limits = allowed or Limits()
         self._clock = clock
         self._reads = ReadTrail(engine) if log_reads else None
+        self._closing = threading.Event()
         self._uses = Uses()
         self._upkeep = Upkeep(engine, clock, self._uses)
 
     def stop_waiting(self, seconds: float = 0.0) -> None:
-        """From so many seconds on, a write that would wait for a lock raises `Busy` instead."""
+        """From so many seconds on, a write that would wait for a lock raises `Busy` instead.
+
+        Whoever waits for events is told at once, by `Unavailable`, that the store is closing.
+        """
+        self._closing.set()
         self.engine.stop_waiting(seconds)
 
     def close(self) -> None:

@@ -1,34 +1,50 @@
 """Following the trail: what came after an event, or the wait for it."""
 
+import threading
 import time
 
 from memory_store import events
-from memory_store.contract import EventFeed
+from memory_store.contract import EventFeed, Unavailable
 from memory_store.engine import Engine
+
+CLOSING_SECONDS = 0.25
+"""How long somebody who waits goes on after the store has begun to close."""
 
 
 class Follower:
-    """Asks for the events of a namespace, or of all."""
+    """Asks for the events of a namespace, or of all, until the store is `closing`."""
 
     def __init__(
-        self, engine: Engine, namespace: str | None, limit: int, *, include_reads: bool
+        self,
+        engine: Engine,
+        closing: threading.Event,
+        namespace: str | None,
+        limit: int,
+        *,
+        include_reads: bool,
     ) -> None:
         self._engine = engine
+        self._closing = closing
         self._namespace = namespace
         self._limit = limit
         self._include_reads = include_reads
 
     def feed(self, after: int, wait_seconds: float) -> EventFeed:
-        """Returns as soon as there is an event to tell, or empty when the time is over."""
+        """Returns as soon as there is an event to tell, or empty when the time is over.
+
+        Raises `Unavailable` instead of waiting when the store is closing.
+        """
         deadline = time.monotonic() + wait_seconds
         while True:
             feed = self._look(after)
             left = deadline - time.monotonic()
             if feed.events or left <= 0:
                 return feed
+            if self._closing.is_set():
+                raise Unavailable("the store is closing; follow again in a moment")
             # Events that were not asked for are not looked at again.
             after = feed.after
-            self._engine.wait_for_writes(after, left)
+            self._engine.wait_for_writes(after, min(left, CLOSING_SECONDS))
 
     def _look(self, after: int) -> EventFeed:
         with self._engine.read() as session:

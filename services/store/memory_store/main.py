@@ -3,11 +3,12 @@
 import logging
 import signal
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from types import FrameType
 
 import uvicorn
 
+from memory_store.base import CLOSING_SECONDS, StoreBase
 from memory_store.contract import StoreError
 from memory_store.opening import NotOurs, SchemaTooNew, open_store
 from memory_store.server import build_app
@@ -28,15 +29,28 @@ def main() -> None:
     # Once drained, uvicorn raises the signal that stopped it again: that must not skip the closing.
     signal.signal(signal.SIGTERM, _exit)
     with closing(store):
-        app = build_app(store, serving.secret.get_secret_value())
-        uvicorn.run(
-            app,
+        config = uvicorn.Config(
+            build_app(store, serving.secret.get_secret_value()),
             host=serving.host,
             port=serving.port,
             access_log=False,
             timeout_keep_alive=SERVER_IDLE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
+        with suppress(KeyboardInterrupt):
+            _Server(config, store).run()
+
+
+class _Server(uvicorn.Server):
+    """Drains only what does something: whoever merely waits would hold it up to the end."""
+
+    def __init__(self, config: uvicorn.Config, store: StoreBase) -> None:
+        super().__init__(config)
+        self._store = store
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._store.stop_waiting(CLOSING_SECONDS)
+        super().handle_exit(sig, frame)
 
 
 def _exit(_signal: int, _frame: FrameType | None) -> None:

@@ -185,7 +185,9 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
             with self._read() as session:
                 return EventFeed(events=(), after=self.engine.last_settled_event(session))
         limits.check_range("after", after, 0, facts.MAX_VERSION)
-        follower = Follower(self.engine, namespace, limit, include_reads=include_reads)
+        follower = Follower(
+            self.engine, self._closing, namespace, limit, include_reads=include_reads
+        )
         with own_errors():
             return follower.feed(after, wait_seconds)
 
