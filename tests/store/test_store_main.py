@@ -81,7 +81,7 @@ def test_the_end_of_the_process_ends_the_waiting_of_who_follows(environment, sen
         followers = [threads.submit(store.event_follow, 0, wait_seconds=30) for _ in range(4)]
         assert not wait(followers, timeout=0.5).done
         process.send_signal(sent)
-        assert process.wait(3) == 0
+        assert process.wait(10) == 0
         for follower in followers:
             with pytest.raises(Unavailable, match="closing"):
                 follower.result(3)
