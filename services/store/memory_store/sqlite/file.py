@@ -1,13 +1,16 @@
 """The database file: whose it is, its journal, its schema."""
 
 import contextlib
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_store.migrations import outstanding
+from memory_store.migrations import Migration, outstanding
 from memory_store.sqlite.connection import OPEN_PATIENCE_SECONDS, code_of, connect, is_busy
+
+logger = logging.getLogger(__name__)
 
 APPLICATION_ID = 0x4D42_7264  # "MBrd": tells our files from other programs' databases
 
@@ -72,16 +75,29 @@ def become_wal(connection: sqlite3.Connection) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
+    # A migration may make a table anew, and dropping the old one would take all that refers to it.
+    connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for migration in outstanding("sqlite", user_version(connection)):
-            for statement in statements(migration.sql):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {migration.number}")
+            _apply(connection, migration)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
+    try:
+        for statement in statements(migration.sql):
+            connection.execute(statement)
+        if broken := connection.execute("PRAGMA foreign_key_check").fetchone():
+            raise sqlite3.IntegrityError(f"a reference into nothing: {broken}")
+        connection.execute(f"PRAGMA user_version = {migration.number}")
+    except sqlite3.Error:
+        logger.exception("%s failed; the database stays as it was", migration.name)
         raise
 
 
@@ -93,3 +109,5 @@ def statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
+    if pending.strip():
+        yield pending
