@@ -1,5 +1,6 @@
 """Facts: writing them under conditions, reading them as they are and as they were."""
 
+import json
 from dataclasses import dataclass
 
 from memory_store import changes, events, namespaces
@@ -219,7 +220,7 @@ def _living(writing: Writing, namespace: str, key: str) -> Row | None:
 
 
 def _tags_of(row: Row | None) -> tuple[str, ...]:
-    return () if row is None else fact_from(row).tags
+    return () if row is None else tuple(json.loads(row["tags"]))
 
 
 def _metadata_of(row: Row | None) -> str:
