@@ -41,7 +41,11 @@ def backup(database: Path, file: Path, progress: Progress, *, replace: bool = Fa
         raise NotFound(f"there is no memory at {database}; nothing was backed up")
     if file.exists() and file.samefile(database):
         raise Conflict(f"{file} is the memory itself; name another file")
-    with own_errors(), new_file(file, replace=replace) as part, snapshot(database) as source:
+    with (
+        own_errors(database),
+        new_file(file, replace=replace) as part,
+        snapshot(database) as source,
+    ):
         expected = counts(source)
         with closing(connect(part)) as target:
             copy(source, target, lambda done, total: progress("copied", done, total))

@@ -55,7 +55,7 @@ def check(engine: Engine, progress: Progress, *, repair: bool = False) -> Checke
     findings, drift = _look(engine, progress)
     if not repair or not any(finding.repairable for finding in findings):
         return Checked(findings=tuple(findings))
-    _repair(engine, drift, {finding.name for finding in findings})
+    _repair(engine, drift)
     left = {finding.name for finding in _look(engine, progress)[0]}
     repaired = tuple(finding.name for finding in findings if finding.name not in left)
     return Checked(
@@ -126,9 +126,10 @@ def _drifted(drift: Drift) -> list[Finding]:
     ]
 
 
-def _repair(engine: Engine, drift: Drift, found: set[str]) -> None:
+def _repair(engine: Engine, drift: Drift) -> None:
+    # All of them: what one takes away another may have to make anew.
     for rule in RULES:
-        if rule.repair is not None and rule.name in found:
+        if rule.repair is not None:
             engine.write(lambda session, sql=rule.repair: session.run(sql))
     for fact in drift.mistagged:
         engine.write(lambda session, fact=fact: derived.retag(session, fact))

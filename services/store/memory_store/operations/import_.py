@@ -1,7 +1,8 @@
 """Import: an export, or the reference server's file, line by line into a store."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import BinaryIO
 
 from memory_store.contract import DEFAULT_NAMESPACE, Conflict, Invalid, Word
@@ -81,48 +82,55 @@ def import_(
 
 def _run(engine: Engine, source: Source, plan: Plan, progress: Progress) -> Imported:
     landing = Landing(engine, plan)
-    faults: list[Fault] = []
-    for batch in _batches(source, faults, progress):
-        if any(isinstance(line, EventLine) for _, line in batch):
-            landing.expect_events()
-        if plan.dry_run:
-            with engine.read() as session:
-                faults += _land(landing, session, batch)
-        else:
-            faults += engine.write(lambda session, batch=batch: _land(landing, session, batch))
+    faults: dict[int, str] = {}
+    for land in (landing.land_history, landing.land_present):
+        for batch in _batches(source, faults, progress):
+            if any(isinstance(line, EventLine) for line in batch.values()):
+                landing.expect_events()
+            land_batch = partial(_land, land, batch)
+            if plan.dry_run:
+                with engine.read() as session:
+                    faults |= land_batch(session)
+            else:
+                faults |= engine.write(land_batch)
+    told = [Fault(line=line, reason=faults[line]) for line in sorted(faults)]
     if missing := source.missing():
-        faults.append(Fault(line=None, reason=missing))
+        told.append(Fault(line=None, reason=missing))
     return Imported(
         dry_run=plan.dry_run,
         counts=dict(sorted(landing.tally.items())),
-        faulty=len(faults),
-        faults=tuple(faults[:FAULTS_TOLD]),
+        faulty=len(told),
+        faults=tuple(told[:FAULTS_TOLD]),
         duplicate=landing.duplicate,
     )
 
 
 def _batches(
-    source: Source, faults: list[Fault], progress: Progress
-) -> Iterator[list[tuple[int, Landed]]]:
-    batch: list[tuple[int, Landed]] = []
+    source: Source, faults: dict[int, str], progress: Progress
+) -> Iterator[dict[int, Landed]]:
+    """Lines by their numbers, without those that were refused before."""
+    batch: dict[int, Landed] = {}
     for number, end, line in source:
-        progress("imported", end, source.bytes)
+        progress("read", end, source.bytes)
         if isinstance(line, Invalid):
-            faults.append(Fault(line=number, reason=line.message))
-            continue
-        batch.append((number, line))
+            faults[number] = line.message
+        elif number not in faults:
+            batch[number] = line
         if len(batch) == LINES_AT_ONCE:
             yield batch
-            batch = []
+            batch = {}
     if batch:
         yield batch
 
 
-def _land(landing: Landing, session: Session, batch: list[tuple[int, Landed]]) -> list[Fault]:
-    faults: list[Fault] = []
-    for number, line in batch:
+def _land(
+    land: Callable[[Session, Landed], None], batch: dict[int, Landed], session: Session
+) -> dict[int, str]:
+    """Returns why lines were refused."""
+    refused: dict[int, str] = {}
+    for number, line in batch.items():
         try:
-            landing.land(session, line)
+            land(session, line)
         except Invalid as error:
-            faults.append(Fault(line=number, reason=error.message))
-    return faults
+            refused[number] = error.message
+    return refused

@@ -59,13 +59,21 @@ class _Key:
     def latest(self) -> int:
         return max(self.known, self.newest.version if self.newest else 0)
 
+    def read(self, line: VersionLine, stored: Row | None) -> None:
+        self.newest = line
+        if stored is not None and not version_line(stored).says_the_same(line):
+            self.foreign = True
+
     def said(self, version: int) -> VersionLine | None:
         return self.newest if self.newest and self.newest.version == version else None
 
 
 class Landing:
-    """Decides line by line. Nothing is remembered of a line but of the key that is being read,
-    so a run that goes over lines that landed before finds them there and leaves them alone.
+    """Decides line by line, in two rounds over the same lines: first the history, then which
+    version of a key is present, so that the trail tells of an import after what it brought.
+
+    Nothing is remembered of a line but of the key that is being read: what landed before is found
+    there and left alone.
     """
 
     def __init__(self, engine: Engine, plan: Plan) -> None:
@@ -83,44 +91,51 @@ class Landing:
             with self._engine.read() as session:
                 self._known = KnownEvents(session)
 
-    def land(self, session: Session, line: Landed) -> None:
-        """Raises `Invalid` before anything of the line is written, and `Conflict` by policy."""
-        plan = self._plan
-        writes = (
-            None if plan.dry_run else Arrivals(session, self._engine, plan.caller, plan.clock())
-        )
-        match line:
-            case FactWrite():
-                limits.check_write(line, plan.allowed)
-                self._loose(session, writes, line)
-            case _:
-                line.check(plan.allowed)
-                self._exported(session, writes, line)
-
-    def _exported(self, session: Session, writes: Arrivals | None, line: Line) -> None:
+    def land_history(self, session: Session, line: Landed) -> None:
+        """Raises `Invalid` before anything of the line is written."""
+        if isinstance(line, FactWrite):
+            limits.check_write(line, self._plan.allowed)
+            return
+        line.check(self._plan.allowed)
+        writes = self._writes(session)
         match line:
             case NamespaceLine():
                 if writes is not None:
                     writes.namespace(line.namespace)
             case VersionLine():
                 self._version(session, writes, line)
-            case FactLine():
-                self._fact(session, writes, line)
             case EventLine():
                 self._event(writes, line)
+            case FactLine():
+                pass
+
+    def land_present(self, session: Session, line: Landed) -> None:
+        """As `land_history`; raises `Conflict` by policy."""
+        match line:
+            case VersionLine():
+                self._turn_to(session, line).read(line, _stored(session, line))
+            case FactLine():
+                self._fact(session, self._writes(session), line)
+            case FactWrite():
+                self._loose(session, self._writes(session), line)
+            case _:
+                pass
+
+    def _writes(self, session: Session) -> Arrivals | None:
+        if self._plan.dry_run:
+            return None
+        return Arrivals(session, self._engine, self._plan.caller, self._plan.clock())
 
     def _version(self, session: Session, writes: Arrivals | None, line: VersionLine) -> None:
         key = self._turn_to(session, line)
-        key.newest = line
         row = _stored(session, line)
-        if row is not None and not version_line(row).says_the_same(line):
-            key.foreign = True
+        key.read(line, row)
+        if key.foreign:
             self._foreign.add((key.namespace, key.key))
-        if row is not None or key.foreign:
-            return
-        self.tally["versions"] += 1
-        if writes is not None:
-            writes.version(line)
+        elif row is None:
+            self.tally["versions"] += 1
+            if writes is not None:
+                writes.version(line)
 
     def _fact(self, session: Session, writes: Arrivals | None, line: FactLine) -> None:
         key = self._turn_to(session, line)

@@ -39,7 +39,7 @@ def restore(file: Path, database: Path, clock: Clock, progress: Progress) -> Res
         raise Conflict(f"{file} is the memory itself; name a backup of it")
     database.parent.mkdir(parents=True, exist_ok=True)
     aside = database.with_name(f"{database.name}.replaced-{moment(clock()):%Y%m%dT%H%M%SZ}")
-    with own_errors(), reading(file) as source:
+    with own_errors(file), reading(file) as source:
         expected = verify(source, file)
         with _place(database, aside) as (target, replaced):
             copy(source, target, lambda done, total: progress("restored", done, total))

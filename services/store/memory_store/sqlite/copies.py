@@ -94,8 +94,6 @@ def verify(connection: sqlite3.Connection, path: Path) -> dict[str, int]:
         _verify_pages(connection, path)
         return counts(connection)
     except sqlite3.DatabaseError as error:
-        if code_of(error) == sqlite3.SQLITE_NOTADB:
-            raise NotOurs(f"{path} is not a SQLite database; name another file") from error
         if code_of(error) == sqlite3.SQLITE_CORRUPT:
             raise Invalid(f"{path} is damaged: {error}") from error
         raise
@@ -110,11 +108,13 @@ def _verify_pages(connection: sqlite3.Connection, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def own_errors() -> Generator[None]:
-    """Lets SQLite's errors out as those of the contract."""
+def own_errors(path: Path) -> Generator[None]:
+    """Lets SQLite's errors about a file out as our own."""
     try:
         yield
     except sqlite3.Error as error:
+        if code_of(error) == sqlite3.SQLITE_NOTADB:
+            raise NotOurs(f"{path} is not a SQLite database; name another file") from error
         raise translate(error) from error
 
 
