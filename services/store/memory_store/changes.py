@@ -6,12 +6,17 @@ from dataclasses import dataclass
 
 from memory_store.contract import Backlog, Change, Invalid, ModelIdentity, SubjectVectors
 from memory_store.engine import Embedding, Session
+from memory_store.limits import MAX_LEASE_SECONDS
 from memory_store.namespaces import NUMBER
 
 _HAS_A_WORD = re.compile(r"[^\W\d_]{2}")
 MAX_ATTEMPTS = 5
 FLOAT_BYTES = 4
-_FREE = "failed = 0 AND (leased_until IS NULL OR leased_until <= :now)"
+# One that would last longer than any may was taken before the clock stepped back.
+_FREE = (
+    "failed = 0 AND (leased_until IS NULL OR leased_until <= :now"
+    f" OR leased_until > :now + {MAX_LEASE_SECONDS * 1000})"
+)
 _EMBEDDED = (
     "EXISTS (SELECT 1 FROM vector v JOIN model m ON m.id = v.model AND m.in_use = 1"
     " WHERE v.subject = f.id AND v.version = f.version)"
