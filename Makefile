@@ -48,7 +48,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-vers
 
 lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the newest versions
 	$(COMPILE) --extra server --output-file requirements/server.lock
-	$(COMPILE) --extra server --group dev --constraint requirements/server.lock \
+	$(COMPILE) --extra server --extra postgres --group dev --constraint requirements/server.lock \
 	  --output-file requirements/dev.lock
 
 clean: ## Remove what was built; the memory and its token stay

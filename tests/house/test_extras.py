@@ -18,11 +18,15 @@ DISTRIBUTIONS = packages_distributions()
 
 def imported(folder):
     for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                yield node.module
+        yield from imported_by(path)
+
+
+def imported_by(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
 
 
 def third_party(folder):
@@ -33,10 +37,22 @@ def third_party(folder):
     return {"pydantic" if name == "pydantic-core" else name for name in found}
 
 
-@pytest.mark.parametrize("service", ["store", "embedder", "gateway"])
-def test_a_service_asks_for_all_that_it_imports(service):
-    asked = {canonicalize_name(Requirement(line).name) for line in EXTRAS[service]}
+@pytest.mark.parametrize(
+    ("service", "extras"),
+    [("store", ["store", "postgres"]), ("embedder", ["embedder"]), ("gateway", ["gateway"])],
+)
+def test_a_service_asks_for_all_that_it_imports(service, extras):
+    lines = [line for extra in extras for line in EXTRAS[extra]]
+    asked = {canonicalize_name(Requirement(line).name) for line in lines}
     assert third_party(ROOT / "services" / service) - asked == set()
+
+
+def test_without_the_postgres_extra_only_that_engine_asks_for_its_driver():
+    store = ROOT / "services" / "store" / "memory_store"
+    users = {
+        path for path in store.rglob("*.py") for name in imported_by(path) if "psycopg" in name
+    }
+    assert {path.parent.name for path in users} == {"postgres"}
 
 
 def test_the_command_asks_for_nothing():

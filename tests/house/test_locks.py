@@ -16,7 +16,7 @@ OURS = PYPROJECT["project"]["name"]
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 LOCKS = {
     "server": [f"{OURS}[server]"],
-    "dev": [f"{OURS}[server]", *PYPROJECT["dependency-groups"]["dev"]],
+    "dev": [f"{OURS}[server,postgres]", *PYPROJECT["dependency-groups"]["dev"]],
 }
 
 

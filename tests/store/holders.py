@@ -19,8 +19,10 @@ from memory_store.contract import (
     Store,
     SubjectVectors,
 )
+from memory_store.postgres import PostgresEngine
 from memory_store.sqlite import SqliteEngine
 from memory_store.store import SqlStore
+from postgres_server import emptied_databases
 from store.serving import serve_in_thread
 
 
@@ -39,6 +41,10 @@ class Clock:
 
 def open_sqlite(folder: Path, **options: Any) -> SqlStore:
     return SqlStore(SqliteEngine(folder / "memory.db"), **options)
+
+
+def open_postgres(folder: Path, **options: Any) -> SqlStore:
+    return SqlStore(PostgresEngine(emptied_databases().url_for(folder)), **options)
 
 
 class Front:
@@ -73,6 +79,8 @@ class Holder:
 HOLDERS = {
     "sqlite": Holder(open_sqlite),
     "http": Holder(open_sqlite, served=True),
+    "postgres": Holder(open_postgres),
+    "postgres http": Holder(open_postgres, served=True),
 }
 
 

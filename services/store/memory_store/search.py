@@ -147,6 +147,8 @@ def _sharpened(scope: _Scope, query: SearchQuery, parts: _Parts) -> _Parts:
 def _hits(scope: _Scope, query: SearchQuery, parts: _Parts) -> tuple[SearchHit, ...]:
     least = query.min_score or 0.0
     ranked = [(score, fact) for score, fact in parts.best(query.limit) if score >= least]
+    if not ranked:
+        return ()
     numbers = {f"i{place}": fact for place, (_, fact) in enumerate(ranked)}
     rows = scope.session.all(
         f"{PRESENT} WHERE f.id IN ({', '.join(f':{name}' for name in numbers)})", **numbers

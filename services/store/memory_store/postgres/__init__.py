@@ -1,0 +1,5 @@
+"""The Postgres engine."""
+
+from memory_store.postgres.engine import PostgresEngine
+
+__all__ = ["PostgresEngine"]
