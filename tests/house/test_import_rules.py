@@ -40,10 +40,13 @@ VIOLATIONS = [
     ("memory_gateway.tools.facts", "memory_embedder.drain", GATEWAY),
     ("memory_store.facts", "memory_store.sqlite", ENGINES),
     ("memory_store.search", "memory_store.sqlite.text", ENGINES),
+    ("memory_store.operations.check", "memory_store.sqlite.copies", ENGINES),
     ("memory_store.store", "memory_store.opening", OPENING),
+    ("memory_store.operations.export", "memory_store.opening", OPENING),
     ("memory_gateway.app", "memory_gateway.main", WIRING),
     ("memory_gateway.app", "memory_gateway.embedded", WIRING),
     ("memory_store.server", "memory_store.main", WIRING),
+    ("memory_store.server", "memory_store.operations.main", WIRING),
 ]
 
 

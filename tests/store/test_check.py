@@ -84,8 +84,7 @@ DERIVED = {
     "facts that have no vector and await none": ["DELETE FROM change WHERE subject = {fact}"],
     "vectors of no fact, or of a version that was replaced": [
         "INSERT INTO model (identity, dimension, in_use) VALUES ('m', 1, 0)",
-        "INSERT INTO vector (subject, model, piece, version, embedding)"
-        " VALUES (99999, 1, 0, 1, '')",
+        "INSERT INTO vector VALUES (1, 99999, 1, 0, 1, '')",
     ],
 }
 
