@@ -84,7 +84,7 @@ def _finite(digits: str) -> float:
 def _check(value: Any) -> None:
     """Raises `ArgumentTypeError` for what JSON can spell and no message can carry."""
     level: list[Any] = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_DEEPEST + 1):  # the last one holds the innermost values
         if not all(is_text(text) for text in level if isinstance(text, str)):
             raise ArgumentTypeError("it holds half of a surrogate pair, which is no character")
         level = [part for whole in level for part in _parts(whole)]

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Generator, Mapping
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
+from typing import Any
 
 from memory_bridge import messages, responses
 from memory_bridge.connections import Connection, ConnectionPool, Origin, Outgoing
@@ -152,7 +153,10 @@ def _authorization(token: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _session_headers(response: HTTPResponse, result: Message) -> dict[str, str]:
-    headers = {"MCP-Protocol-Version": str(result.get("protocolVersion"))}
+def _session_headers(response: HTTPResponse, result: Any) -> dict[str, str]:
+    """Returns nothing that no header can hold: whether the version is known is checked later."""
+    version = (messages.as_object(result) or {}).get("protocolVersion")
+    known = version in messages.HANDSHAKE_VERSIONS
+    headers: dict[str, str] = {"MCP-Protocol-Version": version} if known else {}
     session = response.getheader(_SESSION)
     return {**headers, _SESSION: session} if session else headers

@@ -35,7 +35,11 @@ class Memory:
         """Returns the answer with the items of every page that follows it."""
         answer = self.call(tool, arguments)
         items = _items(answer, field)
+        passed: set[str] = set()
         while cursor := answer.get("next_cursor"):
+            if not isinstance(cursor, str) or cursor in passed:
+                raise ProtocolError(f"{tool} gave a cursor that leads nowhere.")
+            passed.add(cursor)
             answer = self.call(tool, {**arguments, "cursor": cursor})
             items.extend(_items(answer, field))
         return {**answer, field: items}
