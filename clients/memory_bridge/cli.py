@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from memory_bridge import __version__, exits, streams
 from memory_bridge.arguments import given, is_text, timeout, with_stand_ins, without_stand_ins
-from memory_bridge.commands import Answer, Command, facts, history, search, serve, stats
+from memory_bridge.commands import (
+    Answer,
+    Command,
+    facts,
+    history,
+    operations,
+    search,
+    serve,
+    stats,
+)
 from memory_bridge.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -23,6 +32,9 @@ unless it is a number or the dash alone.
 
 A command that asks no running server starts one for itself, which takes a second or two:
 with $MCP_URL or --url it is answered at once.
+
+backup, restore FILE, export, import, check and retain work on the store itself, with or without
+a server: on the file that --db names, or else on what the server's settings name.
 
 {exits.EXPLAINED}"""
 
@@ -74,16 +86,24 @@ def _obey(options: Namespace) -> int:
     from memory_bridge.output import Screen  # noqa: PLC0415  # --help does without it
 
     streams.require_output()
-    command: Command = options.command
     screen = Screen(sys.stdout, sys.stderr)
+    if (operation := operations.meant(options)) is not None:
+        found = operations.run(operation, options, screen)
+    else:
+        found = _ask(options.command, options, screen)
+    screen.flush()
+    return exits.OK if found else exits.NOTHING
+
+
+def _ask(command: Command, options: Namespace, screen: "Screen") -> bool:
+    """Shows what the memory answers and returns whether that holds anything."""
     answer = _answer(command, options, screen)
     try:
         found = command.found(answer)
         screen.json(answer) if options.json else command.show(screen, answer, options)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ProtocolError(f"{command.tool} answered in a form that is unknown here.") from error
-    screen.flush()
-    return exits.OK if found else exits.NOTHING
+    return found
 
 
 def _answer(command: Command, options: Namespace, screen: "Screen") -> Answer:
@@ -115,7 +135,7 @@ def _parser() -> ArgumentParser:
     _add_common(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser(serve.NAME, help=serve.HELP).set_defaults(command=None)
-    for command in COMMANDS:
+    for command in (*COMMANDS, *operations.OPERATIONS):
         child = commands.add_parser(command.name, help=command.help, description=command.help)
         command.options(child)
         _add_common(child)

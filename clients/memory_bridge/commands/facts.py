@@ -111,8 +111,12 @@ def _show_removed(screen: "Screen", answer: Answer, _options: Namespace) -> None
 
 
 def _restore_options(parser: ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY")
-    parser.add_argument("version", type=int, metavar="VERSION")
+    parser.usage = (
+        "memory-bridge restore [options] KEY VERSION   a fact, from an older version\n"
+        "       memory-bridge restore [options] FILE          the whole store, from a backup"
+    )
+    parser.add_argument("key", metavar="KEY", help="of a fact; alone it is the FILE of a backup")
+    parser.add_argument("version", type=int, nargs="?", metavar="VERSION")
 
 
 COMMANDS = (
@@ -163,7 +167,7 @@ COMMANDS = (
     Command(
         name="restore",
         tool="memory_restore",
-        help="write an older version again, as the next one",
+        help="write an older version again, as the next one; or put back a whole backup",
         options=_restore_options,
         arguments=lambda options: {"key": options.key, "version": options.version},
         show=_show_written,

@@ -49,7 +49,9 @@ def run(operation: Operation, options: Namespace, screen: "Screen") -> bool:
         raise Unreachable(extras.hint(missing)) from missing
     if outcome.problem is not None:
         raise _refusal(operation, outcome.problem)
-    _show(outcome, screen, as_json=options.json, is_apart=arguments.get("file") == STREAM)
+    # An export to stdout has that for itself.
+    is_apart = operation.name == "export" and options.file == STREAM
+    _show(outcome, screen, as_json=options.json, is_apart=is_apart)
     return outcome.is_good
 
 
@@ -77,7 +79,6 @@ def _refusal(operation: Operation, problem: dict[str, Any]) -> ToolFailed:
 
 
 def _show(outcome: Any, screen: "Screen", *, as_json: bool, is_apart: bool) -> None:
-    """An export to stdout has that for itself."""
     if is_apart:
         for sentence in outcome.sentences:
             screen.note(sentence)
