@@ -18,6 +18,7 @@ import starts
 from figures import Figure, machine, table
 from served import CannotMeasure
 
+import store
 from memory_bridge.client import ClientError
 
 RESULTS = Path(__file__).resolve().parents[2] / "bench-results"
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[], Iterator[Figure]]] = {
     "commits": commits.measure,
     "follow": follow.measure,
     "ranks": ranks.measure,
+    "store": store.measure,
 }
 HYBRID_LEAST = 0.70
 LEAD = 0.05
