@@ -45,8 +45,7 @@ def _open(settings: StoreSettings) -> SqlStore:
     try:
         return open_store(settings)
     except (NotOurs, SchemaTooNew, StoreError, OSError) as error:
-        path = settings.database_path
-        raise CannotOpen(f"The memory in {path} cannot be opened: {error}") from error
+        raise CannotOpen(f"The memory in {settings.place} cannot be opened: {error}") from error
 
 
 @contextmanager

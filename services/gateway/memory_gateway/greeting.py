@@ -9,7 +9,7 @@ you type. `memory-bridge serve --http` serves over HTTP instead. Ctrl-C ends it.
 """
 
 
-def how_to_connect(url: str, database: Path, token_file: Path | None) -> str:
+def how_to_connect(url: str, memory: str, token_file: Path | None) -> str:
     """Returns lines for people. The one to paste holds the place of the token, never the token."""
     if token_file is None:
         place, token = "the variable MCP_AUTH_TOKEN", "$MCP_AUTH_TOKEN"
@@ -17,7 +17,7 @@ def how_to_connect(url: str, database: Path, token_file: Path | None) -> str:
         place = str(token_file.expanduser().absolute())
         token = f"$(cat {shlex.quote(place)})"
     return f"""\
-The memory is the file  {database.absolute()}
+The memory is in        {memory}
 It is served at         {url}
 Its token is in         {place}
 Connect Claude Code with

@@ -66,7 +66,9 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
     for name, near in gateway.misspelled(known).items():
         sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")
     transport = {"transport": "http"} if arguments.http else {}
-    database = {"memory_db": arguments.database} if arguments.database else {}
+    # The file that is named on the line wins over an address in the environment.
+    named = {"memory_db": arguments.database, "database_url": None}
+    database = named if arguments.database else {}
     return (
         gateway.read(gateway.GatewaySettings, transport),
         gateway.read(StoreSettings, database),
@@ -85,7 +87,7 @@ def _serve(settings: "Settings", pipes: Pipes) -> int:
     try:
         with open_memory(store, embedder) as memory:
             if gateway.transport == "http":
-                return _serve_http(gateway, memory, store.database_path)
+                return _serve_http(gateway, memory, store.place)
             patience = store.sqlite_busy_timeout / 1000
             return _serve_stdio(gateway, memory, pipes, patience + LAST_ANSWERS_MARGIN)
     except CannotOpen as error:
@@ -113,7 +115,7 @@ def _serve_stdio(
     return 0
 
 
-def _serve_http(settings: "GatewaySettings", memory: "Memory", database: Path) -> int:
+def _serve_http(settings: "GatewaySettings", memory: "Memory", place: str) -> int:
     from memory_gateway.app import Application, Door
     from memory_gateway.auth import InstallationToken
     from memory_gateway.greeting import how_to_connect
@@ -131,7 +133,7 @@ def _serve_http(settings: "GatewaySettings", memory: "Memory", database: Path) -
         listening = listen(settings.http_host, settings.http_port)
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
-    greeting = how_to_connect(url_of(listening), database, settings.auth_token_file)
+    greeting = how_to_connect(url_of(listening), place, settings.auth_token_file)
     sys.stderr.write(greeting)
     serve_http(Application(server, memory, door), listening)
     return 0

@@ -1,5 +1,6 @@
 """Opens the store that the settings name."""
 
+from memory_store.contract import Unavailable
 from memory_store.engine import Engine
 from memory_store.limits import Limits
 from memory_store.migrations import SchemaTooNew
@@ -14,12 +15,24 @@ __all__ = ["NotOurs", "SchemaTooNew", "limits_of", "open_engine", "open_store"]
 def open_engine(settings: StoreSettings) -> Engine:
     """Creates or upgrades the database if need be. Close what it returns.
 
-    Raises `NotOurs` for a file that is something else, `SchemaTooNew` for one that a newer
+    Raises `NotOurs` for a file that is something else, `SchemaTooNew` for a database that a newer
     version wrote, and `StoreError` for one that cannot be opened.
     """
-    engine = SqliteEngine(settings.database_path, settings.sqlite_busy_timeout)
+    engine = _engine(settings)
     ensure_words(engine)
     return engine
+
+
+def _engine(settings: StoreSettings) -> Engine:
+    if settings.database_url is None:
+        return SqliteEngine(settings.database_path, settings.sqlite_busy_timeout)
+    try:
+        from memory_store.postgres import PostgresEngine  # noqa: PLC0415 - an extra of its own
+    except ImportError as error:
+        raise Unavailable(
+            "Postgres needs its driver: pip install 'mcp-memory-bridge[postgres]'"
+        ) from error
+    return PostgresEngine(settings.database_url.get_secret_value(), settings.sqlite_busy_timeout)
 
 
 def open_store(settings: StoreSettings) -> SqlStore:

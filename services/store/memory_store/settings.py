@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_store.wire import authorization
 
+POSTGRES = ("postgresql://", "postgres://")
 Settings = TypeVar("Settings", bound=BaseSettings)
 
 
@@ -25,6 +26,10 @@ class StoreSettings(BaseSettings):
     memory_store_dir: Path | None = Field(
         None, description="the folder of memory.db, used when MCP_MEMORY_DB names no file"
     )
+    database_url: SecretStr | None = Field(
+        None, description="an address such as postgresql://user:password@host:5432/database"
+    )
+    database_url_file: Path | None = None
     sqlite_busy_timeout: int = Field(
         5000,
         ge=0,
@@ -43,6 +48,31 @@ class StoreSettings(BaseSettings):
     def database_path(self) -> Path:
         folder = self.memory_store_dir or user_data_path("memory-bridge", appauthor=False)
         return (self.memory_db or folder / "memory.db").expanduser()
+
+    @property
+    def place(self) -> str:
+        """Where the memory is, for people."""
+        return str(self.database_path.absolute()) if self.database_url is None else "Postgres"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _find_address(cls, given: dict[str, Any]) -> dict[str, Any]:
+        address, file = given.get("database_url"), given.get("database_url_file")
+        if "database_url" not in given and file:
+            address = _read_file("MCP_DATABASE_URL_FILE", Path(file))
+        if address and given.get("memory_db"):
+            raise ValueError(
+                "A memory is in one place: name a SQLite file (MCP_MEMORY_DB) or a Postgres"
+                " database (MCP_DATABASE_URL), not both"
+            )
+        return given | {"database_url": address or None}
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_address(cls, address: SecretStr | None) -> SecretStr | None:
+        if address and not address.get_secret_value().startswith(POSTGRES):
+            raise ValueError("it names no Postgres database")
+        return address
 
 
 class ServerSettings(BaseSettings):
@@ -64,7 +94,9 @@ class ServerSettings(BaseSettings):
                 "A store is served only behind a secret of at least 16 characters: set "
                 "either MCP_STORE_SECRET or MCP_STORE_SECRET_FILE, the name of a file that holds it"
             )
-        return given | {"secret": _read_secret(Path(file)) if file else secret}
+        return given | {
+            "secret": _read_file("MCP_STORE_SECRET_FILE", Path(file)) if file else secret
+        }
 
     @field_validator("secret")
     @classmethod
@@ -94,8 +126,8 @@ def _sentence(settings: type[BaseSettings], error: ValidationError) -> str:
     return f"{variable} is not allowed: {reason[:1].lower()}{reason[1:]}."
 
 
-def _read_secret(file: Path) -> str:
+def _read_file(variable: str, file: Path) -> str:
     try:
         return file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise ValueError("MCP_STORE_SECRET_FILE must name a readable text file") from None
+        raise ValueError(f"{variable} must name a readable text file") from None
