@@ -155,14 +155,16 @@ async def test_a_stream_that_ends_without_an_answer_is_an_error_in_json_rpc():
     async def send(part):
         sent.append(part)
 
-    to_json = StreamToJson(send)
+    to_json = StreamToJson(send, 7)
     headers = [(b"content-type", b"text/event-stream")]
     await to_json({"type": "http.response.start", "status": 200, "headers": headers})
     await to_json({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
     await to_json({"type": "http.response.body", "body": b""})
 
     assert sent[0]["status"] == 503
-    assert json.loads(sent[1]["body"])["error"]["message"]
+    answer = json.loads(sent[1]["body"])
+    assert answer["id"] == 7
+    assert answer["error"]["message"]
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "the end of the input"])

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from memory_gateway.asgi import HostCheck, JsonErrors, Receive, Scope, Send, Tolerance
 from memory_gateway.auth import OPEN_PATHS, BearerDoor, Verifier
+from memory_gateway.bodies import MessageBodies
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
 from memory_gateway.streams import StandingStreams
@@ -21,6 +22,7 @@ from memory_gateway.streams import StandingStreams
 logger = logging.getLogger(__name__)
 
 LARGEST_BODY = 4 * 1024 * 1024
+BODY_SECONDS = 30.0
 SESSION_IDLE_SECONDS = 12 * 3600
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
@@ -45,7 +47,8 @@ class Application:
             session_idle_timeout=SESSION_IDLE_SECONDS,
         )
         self._streams = StandingStreams(StreamableHTTPASGIApp(self._manager))
-        endpoint = JsonErrors(Tolerance(self._streams))
+        tolerant = JsonErrors(Tolerance(self._streams))
+        endpoint = MessageBodies(tolerant, LARGEST_BODY, BODY_SECONDS)
         routes = [Route(path, endpoint) for path in ("/mcp", "/mcp/")]
         health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
         app = Starlette(routes=[*routes, *health], lifespan=self._lifespan)

@@ -15,6 +15,8 @@ REFUSED = -32600
 FAILED = -32603
 CUT_OFF = "The session ended before the answer; whether a write landed is unknown."
 FIRST_ERROR = 400
+REQUEST_ID = "memory_request_id"
+"""Where a scope has the id of the JSON-RPC request, once it is known."""
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream"
 BOTH = JSON + b", " + EVENT_STREAM
@@ -32,16 +34,16 @@ async def refuse(
             await send({"type": "websocket.close", "code": 1008})
             return
         prefix = "websocket.http"
-    body = error_body(code, message)
+    body = error_body(code, message, scope.get(REQUEST_ID))
     length = str(len(body)).encode()
     full = [(b"content-type", JSON), (b"content-length", length), *headers]
     await send({"type": f"{prefix}.response.start", "status": status, "headers": full})
     await send({"type": f"{prefix}.response.body", "body": body})
 
 
-def error_body(code: int, message: str) -> bytes:
+def error_body(code: int, message: str, number: int | str | None) -> bytes:
     error = {"code": code, "message": message}
-    return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode()
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -93,7 +95,8 @@ class Tolerance:
     """Serves clients that are less exact than the protocol asks for.
 
     Any sensible `Accept` is served, and one that names JSON alone gets JSON instead of a stream
-    of one event. `Last-Event-ID` asks for events that nobody keeps: a fresh stream answers it.
+    of one event; `Content-Type` may be in capitals. `Last-Event-ID` asks for events that nobody
+    keeps: a fresh stream answers it.
     """
 
     def __init__(self, app: App) -> None:
@@ -103,12 +106,13 @@ class Tolerance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = _in_small_letters(scope)
         accepted = _accepted(scope)
         answer_with_json = bool(accepted) and accepted <= {JSON, b"application/*"}
         if not accepted or accepted & (STREAMS if _opens_stream(scope) else ACCEPTABLE):
             scope = _accepting_both(scope)
         if answer_with_json and not _opens_stream(scope):
-            send = StreamToJson(send)
+            send = StreamToJson(send, scope.get(REQUEST_ID))
         await self._app(scope, receive, send)
 
 
@@ -129,11 +133,20 @@ def _accepting_both(scope: Scope) -> Scope:
     return {**scope, "headers": [*headers, (b"accept", BOTH)]}
 
 
+def _in_small_letters(scope: Scope) -> Scope:
+    headers = [
+        (name, value.lower() if name == b"content-type" else value)
+        for name, value in scope["headers"]
+    ]
+    return {**scope, "headers": headers}
+
+
 class StreamToJson:
     """Turns an event stream into the last message it carries, which is the response."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, number: int | str | None) -> None:
         self._send = send
+        self._number = number
         self._start: Message | None = None
         self._stream = bytearray()
 
@@ -150,7 +163,7 @@ class StreamToJson:
     async def _finish(self, start: Message) -> None:
         events = [line[6:] for line in self._stream.splitlines() if line.startswith(b"data: ")]
         status = start["status"] if events else 503
-        body = bytes(events[-1]) if events else error_body(FAILED, CUT_OFF)
+        body = bytes(events[-1]) if events else error_body(FAILED, CUT_OFF, self._number)
         kept = [pair for pair in start["headers"] if pair[0] != b"content-type"]
         length = str(len(body)).encode()
         headers = [*kept, (b"content-type", JSON), (b"content-length", length)]
@@ -159,7 +172,7 @@ class StreamToJson:
 
 
 class JsonErrors:
-    """Gives refusals that come as plain text a JSON-RPC error object for a body."""
+    """Gives refusals a JSON-RPC error object for a body, with the id of the request if known."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -178,7 +191,7 @@ class _JsonErrorSend:
         self._text = bytearray()
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_bare_error(message):
+        if message["type"] == "http.response.start" and message["status"] >= FIRST_ERROR:
             self._start = message
         elif self._start is None:
             await self._send(message)
@@ -190,9 +203,21 @@ class _JsonErrorSend:
     async def _finish(self, start: Message) -> None:
         replaced = {b"content-type", b"content-length"}
         kept = [pair for pair in start["headers"] if pair[0] not in replaced]
+        if _is_json(start):
+            await self._identify(start, kept)
+            return
         status: int = start["status"]
         message = self._text.decode("utf-8", "replace") or REASONS.get(status, "Refused.")
         await refuse(self._scope, self._send, status, REFUSED, message, kept)
+
+    async def _identify(self, start: Message, kept: list[tuple[bytes, bytes]]) -> None:
+        answer: dict[str, Any] = json.loads(self._text)
+        if answer.get("id") is None:
+            answer["id"] = self._scope.get(REQUEST_ID)
+        body = json.dumps(answer).encode()
+        headers = [*kept, (b"content-type", JSON), (b"content-length", str(len(body)).encode())]
+        await self._send({**start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
 
 
 REASONS = {
@@ -209,5 +234,5 @@ def _is_event_stream(start: Message) -> bool:
     return _content_type(start).startswith(EVENT_STREAM)
 
 
-def _is_bare_error(start: Message) -> bool:
-    return start["status"] >= FIRST_ERROR and not _content_type(start).startswith(JSON)
+def _is_json(start: Message) -> bool:
+    return _content_type(start).startswith(JSON)

@@ -1,4 +1,4 @@
-"""The frames of stdio: one JSON-RPC message a line, and an answer to what is not one."""
+"""JSON-RPC messages as bytes, one a line on stdio, and an answer to what is not one."""
 
 import re
 from collections.abc import Iterator
@@ -10,12 +10,18 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 LONGEST_LINE = 4 * 1024 * 1024
 EDGE = 4096
+NO_MESSAGE = (
+    "This is not one JSON-RPC 2.0 message: an object with jsonrpc, method and, for a request, id."
+)
+BAD_ID = "The id of a request must be text or a whole number."
 
 # The id of a message whose whole cannot be read: before the params or as the last member.
 _OTHERS = rb'(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*'
@@ -28,7 +34,7 @@ _ID_IN_TAIL = re.compile(
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A line that is no message, as the error to answer it with."""
+    """What is no message, as the error to answer it with."""
 
     answer: JSONRPCError
 
@@ -72,19 +78,23 @@ class LineReader:
             self._pieces.append(piece)
 
 
-def parse(line: bytes) -> Frame:
+def parse(text: bytes) -> Frame:
     try:
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
-        return _unreadable(line, found["type"], found["msg"])
+        return _unreadable(text, found["type"], found["msg"])
+    if isinstance(message, JSONRPCNotification) and "id" in from_json(text):
+        return _error(None, INVALID_REQUEST, BAD_ID)
+    return message
 
 
-def _unreadable(line: bytes, kind: str, detail: str) -> Unreadable:
-    number = _seen_id(line[:EDGE], line[-EDGE:])
+def _unreadable(text: bytes, kind: str, detail: str) -> Unreadable:
+    number = _seen_id(text[:EDGE], text[-EDGE:])
     if kind == "json_invalid":
-        return _error(number, PARSE_ERROR, f"The line is not JSON in UTF-8. {detail}.")
-    return _error(number, INVALID_REQUEST, "The line is not a JSON-RPC 2.0 message.")
+        where = detail.removeprefix("Invalid JSON: ")
+        return _error(number, PARSE_ERROR, f"The message is not JSON in UTF-8: {where}.")
+    return _error(number, INVALID_REQUEST, NO_MESSAGE)
 
 
 def _too_long(head: bytes, tail: bytes, longest: int) -> Unreadable:

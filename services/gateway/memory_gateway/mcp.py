@@ -41,7 +41,7 @@ from memory_gateway.version import VERSION
 from memory_store.contract import Fact, Invalid, NotFound, StoreError
 
 NAME = "memory-bridge"
-HURRY_SECONDS = 0.3
+HURRY_SECONDS = 0.2
 INSTRUCTIONS = (
     "A memory shared by all clients of its user; every change names its author and can be undone."
     " memory_search before you ask the user or decide; memory_set what will matter later: one"

@@ -22,10 +22,10 @@ from memory_gateway.pipes import Pipes
 from memory_gateway.threads import DaemonThreads
 
 CHUNK = 1 << 16
-SIGNAL_SECONDS = 2.5
+SIGNAL_SECONDS = 2.0
 """How long calls may go on after SIGTERM; what then waits for a lock is answered that it does."""
-TELLING_SECONDS = 0.5
-STALLED_SECONDS = 2.0
+TELLING_SECONDS = 0.3
+STALLED_SECONDS = 1.5
 """A client that takes nothing for so long while the server ends is not waited for."""
 ENDED = (anyio.RunFinishedError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 

@@ -1,0 +1,92 @@
+"""The bodies of HTTP requests: one JSON-RPC message each, and an answer to what is not one."""
+
+import asyncio
+from collections import deque
+
+from mcp_types import JSONRPCRequest
+
+from memory_gateway.asgi import (
+    REFUSED,
+    REQUEST_ID,
+    App,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    header,
+    refuse,
+)
+from memory_gateway.frames import Unreadable, parse
+
+LATE = "The body did not arrive in time."
+CLOSE = [(b"connection", b"close")]
+
+
+class MessageBodies:
+    """Reads the message that a POST carries; refuses one that is none, too large or too slow."""
+
+    def __init__(self, app: App, largest: int, seconds: float) -> None:
+        self._app = app
+        self._largest = largest
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._seconds):
+                body = await self._read(scope, receive)
+        except TimeoutError:
+            await refuse(scope, send, 408, REFUSED, LATE, CLOSE)
+        except _Disconnected:
+            pass
+        except _TooLarge:
+            message = f"The body is longer than {self._largest} bytes, which is the most allowed."
+            await refuse(scope, send, 413, REFUSED, message, CLOSE)
+        else:
+            await self._pass_on(body, scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        announced = header(scope, b"content-length") or b"0"
+        if announced.isdigit() and int(announced) > self._largest:
+            raise _TooLarge
+        body, more = bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Disconnected
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self._largest:
+                raise _TooLarge
+        return bytes(body)
+
+    async def _pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        message = parse(body)
+        if isinstance(message, Unreadable):
+            error = message.answer.error
+            identified = {**scope, REQUEST_ID: message.answer.id}
+            await refuse(identified, send, 400, error.code, error.message)
+            return
+        number = message.id if isinstance(message, JSONRPCRequest) else None
+        await self._app({**scope, REQUEST_ID: number}, _Replay(body, receive), send)
+
+
+class _Disconnected(Exception):
+    """The client is gone before its request was there."""
+
+
+class _TooLarge(Exception):
+    """The body is longer than it may be."""
+
+
+class _Replay:
+    """Receives a body that was read already, and after it whatever else comes."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._read = deque[Message]([{"type": "http.request", "body": body}])
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        return self._read.popleft() if self._read else await self._receive()
