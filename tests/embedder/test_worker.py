@@ -133,7 +133,7 @@ class FailingStore(FakeChanges):
 
     def model_use(self, identity):
         del identity
-        raise self.error
+        raise type(self.error)(*self.error.args)  # a new one: a traceback grows with each raise
 
 
 def pauses_after(error: Exception) -> list[float]:
