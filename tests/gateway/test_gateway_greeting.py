@@ -65,9 +65,9 @@ def test_serving_over_http_says_where_everything_is(tmp_path):
     database = tmp_path / "memory.db"
     said = said_before_listening(database, MCP_AUTH_TOKEN_FILE=str(token))
     url = said.split()[-1]
-    assert f"file  {database}\n" in said
+    assert f"The memory is in        {database}\n" in said
     assert f"at         {url}\n" in said
-    assert f"in         {token}\n" in said
+    assert f"token is in         {token}\n" in said
 
 
 @pytest.mark.parametrize("settings", [{"MCP_HTTP_PORT": "many"}, {"MCP_HTTP_HOST": "192.0.2.1"}])
