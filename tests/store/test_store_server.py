@@ -1,12 +1,15 @@
 """The server of a store as any HTTP client meets it."""
 
 import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
 
 from memory_store.contract import Busy, Caller, Problem, Unavailable
-from memory_store.server import MAX_BODY_BYTES, build_app
+from memory_store.server import MAX_BODY_BYTES, READING, WAITING, WRITTEN_AT_ONCE, build_app
 from memory_store.wire import OPERATIONS
 from store.scripted import ScriptedStore
 from store.serving import serve_in_thread
@@ -20,7 +23,8 @@ def served():
     scripted = ScriptedStore()
     url, secret, stop = serve_in_thread(scripted)
     headers = {"Authorization": f"Bearer {secret}"}
-    with httpx2.Client(base_url=url, headers=headers, trust_env=False) as http:
+    many = httpx2.Limits(max_connections=None)
+    with httpx2.Client(base_url=url, headers=headers, limits=many, trust_env=False) as http:
         yield scripted, http
     stop()
 
@@ -133,6 +137,24 @@ def test_what_is_worth_trying_again_says_when(kind, http, scripted):
     assert problem(response).retryable
 
 
+def test_writes_that_wait_for_the_lock_keep_no_read_waiting(http, scripted):
+    let_go = threading.Event()
+    scripted.answer = lambda **asked: let_go.wait(10) and None if "write" in asked else None
+    write = {"caller": CALLER, "write": {"key": "k", "value": "v"}}
+    with ThreadPoolExecutor(WRITTEN_AT_ONCE) as threads:
+        for _ in range(WRITTEN_AT_ONCE):
+            threads.submit(http.post, "/fact_set", json=write)
+        deadline = time.monotonic() + 10
+        while len(scripted.calls) < WRITTEN_AT_ONCE:
+            assert time.monotonic() < deadline, "the writes did not arrive"
+            time.sleep(0.01)
+        headers = {"Authorization": http.headers["authorization"]}
+        url = f"{http.base_url}/fact_get"
+        assert httpx2.post(url, json=GET, headers=headers, trust_env=False).status_code == 200
+        assert not let_go.is_set()
+        let_go.set()
+
+
 @pytest.mark.parametrize(("method", "path"), [("POST", "/fact_forget"), ("GET", "/fact_get")])
 def test_an_operation_that_is_not_there_is_no_missing_fact(method, path, http):
     response = http.request(method, path)
@@ -175,6 +197,11 @@ def test_every_reference_of_the_document_leads_somewhere(http):
     assert "#/components/schemas/FactSetArguments" in found
     assert {it.removeprefix("#/components/schemas/") for it in found} <= set(schemas)
     assert schemas["FactSetArguments"]["additionalProperties"] is False
+
+
+def test_the_operations_that_are_told_apart_are_those_of_the_contract():
+    assert set(OPERATIONS) >= READING | WAITING
+    assert not READING & WAITING
 
 
 def test_a_store_is_not_served_without_a_secret():

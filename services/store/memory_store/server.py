@@ -22,7 +22,22 @@ HEALTH_PATH = "/healthz"
 # those of the others so many would keep everybody from being answered.
 WAITING = frozenset({"event_follow", "lock_hold"})
 WAITING_AT_ONCE = 256
-ANSWERED_AT_ONCE = 40
+# Reads never wait for the write lock, and so not behind as many writes that do.
+READING = frozenset(
+    {
+        "fact_get",
+        "fact_get_many",
+        "fact_list",
+        "fact_search",
+        "event_list",
+        "namespace_list",
+        "stats",
+        "token_list",
+        "token_verify",
+    }
+)
+READ_AT_ONCE = 16
+WRITTEN_AT_ONCE = 64
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +100,9 @@ class Operations:
             operation.path: (operation, getattr(store, operation.name))
             for operation in OPERATIONS.values()
         }
-        self._answering = anyio.CapacityLimiter(ANSWERED_AT_ONCE)
         self._waiting = anyio.CapacityLimiter(WAITING_AT_ONCE)
+        self._reading = anyio.CapacityLimiter(READ_AT_ONCE)
+        self._writing = anyio.CapacityLimiter(WRITTEN_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = self._methods.get(scope["path"]) if scope.get("method") == "POST" else None
@@ -104,8 +120,13 @@ class Operations:
         except TooLarge as error:
             return _refusal(error)
         # Reading the arguments too: megabytes of them must not hold up the loop.
-        limiter = self._waiting if operation.name in WAITING else self._answering
+        limiter = self._limiter(operation.name)
         return await anyio.to_thread.run_sync(_answer, operation, method, body, limiter=limiter)
+
+    def _limiter(self, name: str) -> anyio.CapacityLimiter:
+        if name in WAITING:
+            return self._waiting
+        return self._reading if name in READING else self._writing
 
 
 def _document(app: FastAPI, operation: Operation) -> None:
