@@ -93,6 +93,11 @@ class PostgresServer:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             connection.execute(sql.encode())
 
+    def ask_for_passwords(self, user: str) -> None:
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"host all {user} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        self.execute("SELECT pg_reload_conf()")
+
     def new_database(self, template: str = "template1") -> str:
         """Returns the address of an empty database, or of a copy of another."""
         name = f"memory_{next(self._numbers)}"

@@ -44,7 +44,7 @@ def prepare(connections: Connections) -> tuple[int, int]:
 
 def _reason(connections: Connections, error: psycopg.Error) -> str:
     """What libpq says, without the address that it repeats."""
-    said = str(error).strip().splitlines()[-1]
+    said = str(error).strip().splitlines()[0]
     for before in ("FATAL:", "failed: "):
         said = said.rpartition(before)[2]
     return connections.hide(said.strip())
@@ -88,7 +88,7 @@ def _version(connection: Rows) -> int | None:
 def _ensure_vector(connection: Rows, connections: Connections) -> None:
     try:
         with connection.transaction():
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
     except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege):
         raise Unavailable(_NO_EXTENSION.format(place=connections.place)) from None
     row = connection.execute(

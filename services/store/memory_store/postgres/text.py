@@ -1,18 +1,24 @@
 """The lexical index on Postgres: posting lists in a table, ranked as FTS5 ranks."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memory_store.engine import Filter, Session
+from memory_store.engine import Filter, Row, Session
+from memory_store.fingerprints import fingerprint
 from memory_store.rows import after_prefix
 
 SATURATION = 1.2
 BY_LENGTH = 0.75
 LEAST_RARITY = 1e-6
 """FTS5's k1 and b, and its floor under what a word that half of the facts hold counts."""
-
+ENTRIES_AT_ONCE = 5000
+_ENTRIES = (
+    "SELECT word, namespace_id, fact_id, times FROM fact_word"
+    " WHERE (word, namespace_id, fact_id) > (:word, :namespace_id, :fact_id)"
+    " ORDER BY word, namespace_id, fact_id LIMIT :limit"
+)
 _TERMS = "unnest(:places::int[], :words::text[], :weights::float8[]) AS t (place, word, weight)"
 
 
@@ -97,6 +103,16 @@ class PostgresText:
             **self._terms(session, weights),
         )
         return dict.fromkeys(facts, 0.0) | {row["id"]: row["weight"] for row in rows}
+
+    def fingerprints(self, session: Session) -> dict[int, int]:
+        """Returns for each fact in the index the fingerprint of its words."""
+        held: dict[int, int] = defaultdict(int)
+        last: Row = {"word": "", "namespace_id": 0, "fact_id": 0}
+        while rows := session.all(_ENTRIES, **last, limit=ENTRIES_AT_ONCE):
+            for row in rows:
+                held[row["fact_id"]] += row["times"] * fingerprint(filter(None, [row["word"]]))
+            last = {name: rows[-1][name] for name in last}
+        return held
 
     def _terms(self, session: Session, weights: Mapping[str, float]) -> dict[str, object]:
         """The parameters of `_TERMS`: a term's words, one or many, have its place."""
