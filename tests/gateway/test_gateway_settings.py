@@ -1,5 +1,6 @@
 """What the server says before it starts, or instead of starting."""
 
+import shlex
 import subprocess
 
 import pytest
@@ -26,7 +27,7 @@ BAD = [
     ({"MCP_LOG_LEVEL": "loud"}, "MCP_LOG_LEVEL must be debug, info, warning or error."),
     ({"MCP_TOOLSETS": "facts,graph"}, "MCP_TOOLSETS must be a list of toolsets, which are: facts"),
     ({"MCP_ENABLE_DEMO_TOOLS": "maybe"}, "MCP_ENABLE_DEMO_TOOLS must be 1 or 0."),
-    ({"MCP_AUTH_TOKEN": ""}, "16 or more visible ASCII characters"),
+    ({"MCP_AUTH_TOKEN": "", "MCP_TRANSPORT": "http"}, "HTTP is not served without a token"),
     ({"MCP_AUTH_TOKEN": "short"}, "16 or more visible ASCII characters"),
     ({"MCP_AUTH_TOKEN_FILE": "/nowhere/token"}, "MCP_AUTH_TOKEN_FILE must be the name of"),
     ({"MCP_AUTH_TOKEN_FILE": "x", "MCP_AUTH_TOKEN": TOKEN}, "exclude each other"),
@@ -85,3 +86,50 @@ def test_a_misspelled_variable_of_any_part_is_warned_about(tmp_path):
 def test_only_what_is_near_a_known_name_is_a_misspelling():
     environ = {"MCP_CLIENT_IDS": "", "MCP_SERVER": "", "PATH": "", "MCP_CLIENT_ID": ""}
     assert misspelled({"MCP_CLIENT_ID"}, environ) == {"MCP_CLIENT_IDS": "MCP_CLIENT_ID"}
+
+
+NOTHING = ("MCP_AUTH_TOKEN", "MCP_MEMORY_DB", "MCP_HTTP_PORT", "MCP_EMBEDDING_THREADS")
+
+
+def test_an_empty_variable_counts_as_not_set(tmp_path):
+    ended = start(tmp_path, **dict.fromkeys((*NOTHING, "MCP_MEMORY_STORE_DIR"), ""))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ended = start(tmp_path, "--http", MCP_AUTH_TOKEN="", MCP_AUTH_TOKEN_FILE="")
+    assert ended.returncode == 2
+    assert "HTTP is not served without a token" in ended.stderr
+
+
+@pytest.mark.parametrize("host", ["a..b", f"{'a' * 64}.example", "256.0.0.1"])
+def test_a_host_that_is_none_is_a_sentence(tmp_path, host):
+    ended = start(tmp_path, "--http", MCP_AUTH_TOKEN=TOKEN, MCP_HTTP_HOST=host, MCP_HTTP_PORT="0")
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert f"Cannot listen on {host}" in ended.stderr
+
+
+def test_a_folder_of_nobody_is_a_sentence():
+    for setting in ("MCP_MEMORY_DB", "MCP_MEMORY_STORE_DIR"):
+        ended = subprocess.run(
+            command(),
+            capture_output=True,
+            text=True,
+            env=environment(**{setting: "~nobody-of-that-name/x"}),
+            timeout=SECONDS,
+            check=False,
+        )
+        assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+        assert setting in ended.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_without_a_client_it_says_so(tmp_path, closed):
+    line = f"exec {shlex.join(command(str(tmp_path / 'memory.db')))} {closed}"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", line],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "there is no client" in ended.stderr

@@ -98,7 +98,6 @@ def test_the_end_of_the_process_ends_the_waiting_of_who_follows(environment, sen
         ({"SECRET_FILE": "/nowhere"}, "MCP_STORE_SECRET_FILE must name a readable text file"),
         ({"SECRET": SECRET, "PORT": "http"}, "MCP_STORE_PORT is not allowed: .* integer"),
         ({"SECRET": SECRET, "PORT": "70000"}, "MCP_STORE_PORT is not allowed: .* 65535"),
-        ({"SECRET": SECRET, "HOST": ""}, "MCP_STORE_HOST is not allowed"),
     ],
 )
 def test_a_setting_that_is_not_allowed_is_named_and_its_value_is_not(

@@ -33,9 +33,10 @@ def listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.bind(address)
         listening.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "this is no host name"
         raise CannotListen(
-            f"Cannot listen on {host} port {port}: {error.strerror}. Set MCP_HTTP_PORT to a free"
+            f"Cannot listen on {host} port {port}: {reason}. Set MCP_HTTP_PORT to a free"
             " port (0 picks one) or MCP_HTTP_HOST to an address of this machine."
         ) from error
     return listening

@@ -6,7 +6,8 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ BAD_SETTING = 2
 CANNOT_SERVE = 1
 LAST_ANSWERS_MARGIN = 1.0
 """Seconds beyond the patience of a write within which its answer comes."""
+CLOSED = "Standard input or output is closed, so there is no client; serve --http needs neither."
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -38,7 +40,11 @@ def main(argv: Sequence[str]) -> int:
         settings = _read_settings(arguments)
     except ValueError as error:
         return _complain(error, BAD_SETTING)
-    return _serve(settings, pipes)
+    if settings[0].transport == "http":
+        return _serve(settings, partial(_serve_http, settings))
+    if pipes is None:
+        return _complain(CLOSED, CANNOT_SERVE)
+    return _serve(settings, partial(_serve_stdio, settings, pipes))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,7 +82,7 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
     )
 
 
-def _serve(settings: "Settings", pipes: Pipes) -> int:
+def _serve(settings: "Settings", serve: Callable[["Memory"], int]) -> int:
     from memory_gateway.embedded import CannotOpen, open_memory
 
     gateway, store, embedder = settings
@@ -86,17 +92,12 @@ def _serve(settings: "Settings", pipes: Pipes) -> int:
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every session and request
     try:
         with open_memory(store, embedder) as memory:
-            if gateway.transport == "http":
-                return _serve_http(gateway, memory, store.place)
-            patience = store.sqlite_busy_timeout / 1000
-            return _serve_stdio(gateway, memory, pipes, patience + LAST_ANSWERS_MARGIN)
+            return serve(memory)
     except CannotOpen as error:
         return _complain(error, CANNOT_SERVE)
 
 
-def _serve_stdio(
-    settings: "GatewaySettings", memory: "Memory", pipes: Pipes, last_answers_seconds: float
-) -> int:
+def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory") -> int:
     import anyio
 
     from memory_gateway.greeting import NO_CLIENT
@@ -104,9 +105,11 @@ def _serve_stdio(
     from memory_gateway.stdio import StdioConnection
     from memory_gateway.tools.facts import tools
 
-    server = MemoryServer(memory, tools(demo=settings.enable_demo_tools), settings.client_id)
+    gateway, store, _ = settings
+    server = MemoryServer(memory, tools(demo=gateway.enable_demo_tools), gateway.client_id)
     if os.isatty(pipes.incoming):
         sys.stderr.write(NO_CLIENT)
+    last_answers_seconds = store.sqlite_busy_timeout / 1000 + LAST_ANSWERS_MARGIN
 
     async def serve() -> None:
         await StdioConnection(server, pipes, last_answers_seconds).serve()
@@ -115,7 +118,7 @@ def _serve_stdio(
     return 0
 
 
-def _serve_http(settings: "GatewaySettings", memory: "Memory", place: str) -> int:
+def _serve_http(settings: "Settings", memory: "Memory") -> int:
     from memory_gateway.app import Application, Door
     from memory_gateway.auth import InstallationToken
     from memory_gateway.greeting import how_to_connect
@@ -123,23 +126,24 @@ def _serve_http(settings: "GatewaySettings", memory: "Memory", place: str) -> in
     from memory_gateway.mcp import MemoryServer
     from memory_gateway.tools.facts import tools
 
-    token = settings.auth_token
+    gateway, store, _ = settings
+    token = gateway.auth_token
     if token is None:
         raise AssertionError("settings let HTTP through without a token")
-    hosts = (settings.http_host, *settings.allowed_hosts)
-    door = Door(InstallationToken(token.get_secret_value()), hosts, settings.allowed_origins)
-    server = MemoryServer(memory, tools(demo=settings.enable_demo_tools), settings.client_id)
+    hosts = (gateway.http_host, *gateway.allowed_hosts)
+    door = Door(InstallationToken(token.get_secret_value()), hosts, gateway.allowed_origins)
+    server = MemoryServer(memory, tools(demo=gateway.enable_demo_tools), gateway.client_id)
     try:
-        listening = listen(settings.http_host, settings.http_port)
+        listening = listen(gateway.http_host, gateway.http_port)
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
-    greeting = how_to_connect(url_of(listening), place, settings.auth_token_file)
+    greeting = how_to_connect(url_of(listening), store.place, gateway.auth_token_file)
     sys.stderr.write(greeting)
     serve_http(Application(server, memory, door), listening)
     return 0
 
 
-def _complain(error: Exception, code: int) -> int:
+def _complain(error: Exception | str, code: int) -> int:
     sys.stderr.write(f"memory-bridge: {error}\n")
     return code
 

@@ -12,11 +12,21 @@ class Pipes:
     outgoing: int
 
 
-def claim_pipes() -> Pipes:
-    """Takes the client's pipes over: fd 0 is empty and fd 1 is stderr from here on."""
-    pipes = Pipes(os.dup(0), os.dup(1))
-    nothing = os.open(os.devnull, os.O_RDONLY)
+def claim_pipes() -> Pipes | None:
+    """Takes the client's pipes over: fd 0 is empty and fd 1 is stderr from here on.
+
+    None if there are none because one of them is closed.
+    """
+    pipes = Pipes(os.dup(0), os.dup(1)) if _is_open(0) and _is_open(1) else None
+    nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
+    os.dup2(2 if _is_open(2) else nothing, 1)
     return pipes
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

@@ -55,7 +55,9 @@ class GatewaySettings(BaseSettings):
     `auth_token` is the token wherever it was found.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     transport: Transport = Field("stdio", description="stdio or http")
     http_host: str = Field("127.0.0.1", min_length=1, description="an address or a host name")

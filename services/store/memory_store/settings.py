@@ -20,7 +20,9 @@ class SettingsError(Exception):
 class StoreSettings(BaseSettings):
     """Each field is the variable `MCP_<NAME>`; its description completes "must be …"."""
 
-    model_config = SettingsConfigDict(env_prefix="MCP_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="MCP_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     memory_db: Path | None = Field(None, description="the name of a SQLite file")
     memory_store_dir: Path | None = Field(
@@ -47,12 +49,20 @@ class StoreSettings(BaseSettings):
     @property
     def database_path(self) -> Path:
         folder = self.memory_store_dir or user_data_path("memory-bridge", appauthor=False)
-        return (self.memory_db or folder / "memory.db").expanduser()
+        return self.memory_db or folder / "memory.db"
 
     @property
     def place(self) -> str:
         """Where the memory is, for people."""
         return str(self.database_path.absolute()) if self.database_url is None else "Postgres"
+
+    @field_validator("memory_db", "memory_store_dir")
+    @classmethod
+    def _expand(cls, path: Path | None) -> Path | None:
+        try:
+            return path and path.expanduser()
+        except RuntimeError:
+            raise ValueError("its ~ stands for nobody's folder") from None
 
     @model_validator(mode="before")
     @classmethod
@@ -78,7 +88,9 @@ class StoreSettings(BaseSettings):
 class ServerSettings(BaseSettings):
     """Where a store serves, and the secret that it asks for, wherever that was found."""
 
-    model_config = SettingsConfigDict(env_prefix="MCP_STORE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="MCP_STORE_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     host: str = Field("127.0.0.1", min_length=1)
     port: int = Field(8100, ge=0, le=65535)
