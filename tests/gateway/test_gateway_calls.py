@@ -8,9 +8,9 @@ import anyio.to_thread
 import pytest
 
 from memory_gateway.auth import INSTALLATION, InstallationToken
-from memory_gateway.calls import THREADS, Calls
+from memory_gateway.calls import UNDER_WAY, Calls
 from memory_gateway.frames import LineReader, Unreadable
-from memory_store.contract import Caller, FactWrite
+from memory_store.contract import Busy, Caller, FactWrite, Unavailable
 
 WAIT = 20.0
 CALLER = Caller(principal="local", source_client="tests")
@@ -37,19 +37,48 @@ async def test_a_call_that_reached_the_store_finishes_when_its_caller_is_gone(me
 
 
 @pytest.mark.anyio
-async def test_a_read_is_answered_while_more_writes_wait_than_there_are_threads(memory):
-    calls, let_go = Calls(memory, None), threading.Event()
+async def test_every_write_may_wait_for_the_lock_at_once_and_reads_do_not_wait_with_them(memory):
+    calls, let_go, begun = Calls(memory, None), threading.Event(), threading.Semaphore(0)
 
     def wait_for_the_lock(_context):
+        begun.release()
         assert let_go.wait(WAIT)
 
     async with anyio.create_task_group() as writers:
-        for _ in range(2 * THREADS):
+        for _ in range(UNDER_WAY):
             writers.start_soon(partial(calls.ask, CALLER, wait_for_the_lock, reading=False))
         with anyio.fail_after(WAIT):
+            for _ in range(UNDER_WAY):
+                await anyio.to_thread.run_sync(partial(begun.acquire, timeout=WAIT))
             answer = await calls.ask(CALLER, lambda _context: "read", reading=True)
+            with pytest.raises(Busy, match="try again") as refused:
+                await calls.ask(CALLER, lambda _context: "write", reading=False)
         let_go.set()
     assert answer == "read"
+    assert refused.value.retryable
+    assert await calls.ask(CALLER, lambda _context: "write", reading=False) == "write"
+
+
+@pytest.mark.anyio
+async def test_giving_up_answers_what_is_under_way_and_what_began_still_ends(memory):
+    calls, let_go, ended = Calls(memory, None), threading.Event(), threading.Event()
+    begun = threading.Event()
+
+    def write(_context):
+        begun.set()
+        assert let_go.wait(WAIT)
+        ended.set()
+
+    async def give_up():
+        await anyio.to_thread.run_sync(begun.wait, WAIT)
+        calls.give_up()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(give_up)
+        with anyio.fail_after(WAIT), pytest.raises(Unavailable, match="unknown"):
+            await calls.ask(CALLER, write, reading=False)
+    let_go.set()
+    assert ended.wait(WAIT)
 
 
 @pytest.mark.anyio

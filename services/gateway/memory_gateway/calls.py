@@ -17,11 +17,27 @@ from memory_gateway.memory import Memory
 from memory_gateway.threads import DaemonThreads
 from memory_gateway.tools.registry import AnyTool, Context
 from memory_gateway.tools.results import ROOM, clip
-from memory_store.contract import Caller, Fact, Internal, Problem, StoreError, Unavailable, iso
+from memory_store.contract import (
+    Busy,
+    Caller,
+    Fact,
+    Internal,
+    Problem,
+    StoreError,
+    Unavailable,
+    iso,
+)
 
 logger = logging.getLogger(__name__)
 
-THREADS = 32
+READERS = 32
+UNDER_WAY = 512
+"""Reads at once, and writes. Each write has a thread: one that waited for a thread would wait for
+the lock as long again."""
+TOO_MANY = (
+    f"The server has {UNDER_WAY} such calls under way, which is the most; nothing was done, try"
+    " again in a moment."
+)
 CLIENT_NAME_LENGTH = 128
 UNKNOWN_CLIENT = "unknown"
 GIVEN_UP = (
@@ -40,8 +56,8 @@ class Calls:
         self._memory = memory
         self._client_id = client_id
         # Threads of their own: writes that all wait for a lock would otherwise keep reads waiting.
-        self._readers = DaemonThreads("reader", THREADS)
-        self._writers = DaemonThreads("writer", THREADS)
+        self._readers = DaemonThreads("reader", READERS)
+        self._writers = DaemonThreads("writer", UNDER_WAY)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     def caller(
@@ -57,8 +73,13 @@ class Calls:
     async def ask(
         self, caller: Caller, question: Callable[[Context], Answer], *, reading: bool
     ) -> Answer:
-        """Returns what the question returns. Raises `StoreError` only."""
+        """Returns what the question returns. Raises `StoreError` only.
+
+        That is `Busy` if too many calls are under way: nothing was done and may be tried again.
+        """
         threads = self._readers if reading else self._writers
+        if threads.unfinished >= UNDER_WAY:
+            raise Busy(TOO_MANY)
         call = asyncio.create_task(threads.run(partial(self._ask, caller, question)))
         self._under_way.add(call)
         try:

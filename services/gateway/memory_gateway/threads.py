@@ -24,6 +24,12 @@ class DaemonThreads:
         self._lock = threading.Lock()
         self._started = 0
         self._free = 0
+        self._unfinished = 0
+
+    @property
+    def unfinished(self) -> int:
+        """How many jobs run or wait for a thread, those included that nobody waits for any more."""
+        return self._unfinished
 
     async def run(self, job: Callable[[], Result]) -> Result:
         """Returns what the job returns. A job that has begun goes on when its caller is cancelled;
@@ -34,6 +40,7 @@ class DaemonThreads:
         answer: Future[Any] = Future()
         self._jobs.put((job, answer))
         with self._lock:
+            self._unfinished += 1
             if self._free:
                 self._free -= 1
             elif self._started < self._most:
@@ -48,6 +55,7 @@ class DaemonThreads:
                 _settle(job, answer)
             del job, answer
             with self._lock:
+                self._unfinished -= 1
                 self._free += 1
 
 
