@@ -17,6 +17,7 @@ pytest.importorskip("memory_store.operations.main", reason="needs the extra `sto
 from memory_store.contract import Caller, FactWrite
 from memory_store.sqlite import SqliteEngine
 from memory_store.store import SqlStore
+from postgres_server import new_database
 
 ALICE = Caller(principal="p", source_client="alice")
 
@@ -255,3 +256,20 @@ def test_the_whole_goes_through_the_command_itself(filled, folder):
     assert (done.returncode, done.stderr) == (0, "")
     assert value(filled) == value(filled, "a.backup") == "blue"
     assert (folder / "a.backup").exists()
+
+
+def test_a_store_on_postgres_is_operated_the_same(run, filled, folder, monkeypatch):
+    run("export", "a.jsonl")
+    with new_database() as url:
+        monkeypatch.delenv("MCP_MEMORY_DB")
+        monkeypatch.setenv("MCP_DATABASE_URL", url)
+        assert run("import", "a.jsonl")[1] == "imported 2 events, 1 fact, 2 versions\n"
+        assert run("check") == (0, "nothing is wrong\n", "")
+        assert run("retain", "--days", "1")[0] == 0
+        for words in (["backup", "b"], ["restore", "a.jsonl"]):
+            code, _, err = run(*words)
+            assert code == 4
+            assert "which makes copies of its own (pg_dump); use export" in err
+        assert run("backup", "b", "--db", "memory.db")[0] == 0
+    assert value(filled, "b") == "blue"
+    assert (folder / "b").exists()

@@ -82,7 +82,7 @@ class _Job:
     @property
     def database(self) -> Path:
         """Raises `Invalid` where the store is not a file."""
-        if getattr(self.settings, "database_url", None):
+        if self.settings.database_url is not None:
             raise Invalid(
                 "the store is on a server, which makes copies of its own (pg_dump); use export, or"
                 " --db FILE for a SQLite file"
@@ -92,7 +92,7 @@ class _Job:
     @contextmanager
     def engine(self, *, new: bool = False) -> Generator[Engine]:
         """Raises `NotFound` where there is no store, unless it may be `new`."""
-        is_file = not getattr(self.settings, "database_url", None)
+        is_file = self.settings.database_url is None
         if is_file and not new and not self.settings.database_path.exists():
             raise NotFound(f"there is no memory at {self.settings.database_path}")
         with closing(open_engine(self.settings)) as engine:
@@ -182,9 +182,10 @@ def _check(job: _Job) -> Report:
 
 
 def _retain(job: _Job) -> Report:
+    archive = job.request.archive
     retention = Retention(
         days=job.request.days,
-        file=job.request.archive or _default_archive(job.settings.database_path),
+        file=archive.expanduser() if archive else _default_archive(job.settings),
         caller=job.caller,
         versions=job.request.versions,
     )
@@ -192,7 +193,9 @@ def _retain(job: _Job) -> Report:
         return retain(engine, retention, system_clock, job.progress)
 
 
-def _default_archive(database: Path) -> Path:
+def _default_archive(settings: StoreSettings) -> Path:
+    """Beside the database; that of a server is nowhere here, so in the working folder."""
+    database = settings.database_path if settings.database_url is None else Path("memory")
     return database.with_name(
         f"{database.name}.archived-{moment(system_clock()):%Y%m%dT%H%M%SZ}.jsonl"
     )
