@@ -101,17 +101,25 @@ class HttpTransport:
         if idle is not None:
             # The server may hang up at this very moment. A request that could not be handed over
             # whole was not carried out, so it may be sent again; after that it may not.
-            with contextlib.suppress(ConnectionError):
-                return self._send(idle, outgoing, deadline)
-        return self._send(self._pool.connect(deadline), outgoing, deadline)
+            if self._handed_over(idle, outgoing, deadline):
+                return idle
+            self._pool.discard(idle)
+        fresh = self._pool.connect(deadline)
+        # Whole or not: who refuses a long body hangs up in the middle of it, and the refusal may
+        # lie there to be read.
+        self._handed_over(fresh, outgoing, deadline)
+        return fresh
 
-    def _send(self, connection: Connection, outgoing: Outgoing, deadline: Deadline) -> Connection:
+    def _handed_over(self, connection: Connection, outgoing: Outgoing, deadline: Deadline) -> bool:
+        """Returns False when the server hung up before it had the whole request."""
         try:
             connection.send(outgoing, deadline)
+        except ConnectionError:
+            return False
         except BaseException:
             self._pool.discard(connection)
             raise
-        return connection
+        return True
 
     def _answer(self, request_id: int, response: HTTPResponse) -> Message:
         kind = responses.content_type(response)

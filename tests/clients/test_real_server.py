@@ -1,5 +1,6 @@
 """The command line and the raw client against the server that is shipped with them."""
 
+import io
 import json
 import os
 import subprocess
@@ -132,8 +133,17 @@ def test_what_the_server_refuses_ends_in_four_with_its_sentence(run, words):
     assert err.startswith("memory-bridge: ")
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["http", "stdio"])
+@pytest.mark.parametrize("size", [1_000_000, 10_000_000])
+def test_a_value_of_any_size_on_stdin_is_refused_with_four(run, monkeypatch, tmp_path, own, size):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x" * size)))
+    code, _, err = run("set", "k", "-", *(["--db", str(tmp_path / "own.db")] if own else []))
+    assert (code, err.count("memory-bridge: ")) == (4, 1)
+
+
 def test_a_wrong_token_ends_in_five(run):
-    assert run("stats", "--token", "wrong")[0] == 5
+    code, out, _ = run("stats", "--token", "wrong", "--json")
+    assert (code, json.loads(out)["problem"]["code"]) == (5, "unauthorized")
 
 
 def test_a_file_is_made_by_the_first_write_and_served_by_a_process_of_the_commands_own(
