@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from memory_bridge import cli
+from memory_bridge.commands import operations
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -12,7 +13,8 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 def test_the_changelog_names_every_command():
     named = re.findall(r"`(?:memory-bridge )?([a-z-]+)`", CHANGELOG)
-    assert [command.name for command in cli.COMMANDS if command.name not in named] == []
+    commands = [command.name for command in (*cli.COMMANDS, *operations.OPERATIONS)]
+    assert [command for command in commands if command not in named] == []
 
 
 def test_the_layout_shows_folders_that_exist():
