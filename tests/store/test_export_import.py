@@ -265,6 +265,14 @@ def test_a_file_of_another_kind_is_refused(other, clock, content):
         imported(other, io.BytesIO(content), clock)
 
 
+def test_blank_lines_and_a_mark_at_the_beginning_are_no_fault(full, other, clock):
+    first, *rest = exported(full, clock).getvalue().splitlines()
+    report = imported(other, file_of(b"\xef\xbb\xbf" + first, b"", *rest, b"  "), clock)
+
+    assert report.is_good
+    assert report.counts["facts"] == json.loads(first)["counts"]["fact"]
+
+
 def test_a_newer_format_is_refused_with_what_to_do(backing, other, clock):
     header, *rest = lines_of(exported(backing, clock))
     with pytest.raises(Invalid, match=r"format version 99.*newer version that wrote it"):

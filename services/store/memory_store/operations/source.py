@@ -1,5 +1,6 @@
 """What an import reads: numbered lines of an export, or of the reference server's file."""
 
+import codecs
 from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -61,6 +62,8 @@ class Source:
             number += 1
             if len(text) == LONGEST_LINE and not text.endswith(b"\n"):
                 self._skip_line()
+            if number == 1:
+                text = text.removeprefix(codecs.BOM_UTF8)  # some programs begin every file with it
             if text.strip():
                 yield number, text
 
