@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from locomo import CATEGORIES, BadData, Conversation, read
-from served import CannotMeasure, Served, new_database, served
+from served import CannotMeasure, Served, served_on
 
 from memory_bridge.client import ClientError
 
@@ -48,10 +48,13 @@ class Answer:
 
 
 def measure(
-    conversations: Iterable[Conversation], modes: tuple[str, ...], limit: int | None
+    conversations: Iterable[Conversation],
+    modes: tuple[str, ...],
+    limit: int | None,
+    address: str | None = None,
 ) -> dict[str, Any]:
     """Returns group → `questions` and mode → scores."""
-    with new_database() as database, served(database) as memory:
+    with served_on(address) as memory:
         for conversation in conversations:
             memory.remember(conversation.turns, conversation.name)
         memory.wait_until_embedded()
@@ -111,6 +114,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--limit-questions", type=int, metavar="N", help="ask N of each conversation's questions"
     )
+    parser.add_argument(
+        "--database-url", metavar="URL", help="an empty Postgres database in place of a new file"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores there too")
     return parser.parse_args()
 
@@ -119,7 +125,9 @@ def main() -> int:
     arguments = _arguments()
     modes = MODES if arguments.mode == "all" else (arguments.mode,)
     try:
-        results = measure(read(arguments.data), modes, arguments.limit_questions)
+        results = measure(
+            read(arguments.data), modes, arguments.limit_questions, arguments.database_url
+        )
     except (BadData, CannotMeasure, ClientError) as error:
         sys.stderr.write(f"recall.py: {error}\n")
         return 1

@@ -108,6 +108,18 @@ def served(database: Path, **settings: str) -> Iterator[Served]:
 
 
 @contextmanager
+def served_on(address: str | None) -> Iterator[Served]:
+    """A memory on the empty Postgres database of that address, or on a new file."""
+    if address:
+        command = [program(), "serve"]
+        with connected(command, MCP_DATABASE_URL=address) as (client, pid):
+            yield Served(client, pid)
+    else:
+        with new_database() as database, served(database) as memory:
+            yield memory
+
+
+@contextmanager
 def new_database() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="memory-bridge-bench-") as folder:
         yield Path(folder, "memory.db")
