@@ -27,6 +27,7 @@ NO_MESSAGES = {
     "a method that is a number": (b'{"method":5,"x":"a-secret-in-the-input","id":7}', None),
     "no method": (b'{"jsonrpc":"2.0","id":7}', 7),
     "cut": (b'{"jsonrpc":"2.0","id":"a","method":"a-secret-in-the-inp', "a"),
+    "a number without end": (b'{"jsonrpc":"2.0","id":7,"params":{"n":' + b"9" * 5000 + b"}}", 7),
     "nothing": (b"", None),
     "not UTF-8": (b"\xff\xfe", None),
 }

@@ -1,6 +1,7 @@
 """The server on HTTP: its door, what it tolerates, and how it ends."""
 
 import json
+import signal
 import socket
 import subprocess
 
@@ -103,14 +104,18 @@ def test_the_refusal_does_not_wait_for_the_body(served):
         assert b" 401 " in connection.recv(4096)
 
 
-def test_a_websocket_without_the_token_is_refused(served):
+def test_a_websocket_without_the_token_is_refused_and_that_is_no_fault_of_the_server(tmp_path):
     request = (
         b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", served.port), timeout=SECONDS) as connection:
-        connection.sendall(request)
-        assert b" 40" in connection.recv(4096)[:16]
+    with http_server(tmp_path / "memory.db") as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+            connection.sendall(request)
+            assert b" 401 " in connection.recv(4096)[:16]
+        _, said = server.stop(signal.SIGTERM)
+    assert "401" in said
+    assert "ERROR" not in said
 
 
 @pytest.mark.parametrize(

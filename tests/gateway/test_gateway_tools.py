@@ -12,6 +12,7 @@ from memory_embedder.client import NoEmbedder
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
 from memory_gateway.tools.facts import tools
+from memory_store.contract import Invalid
 from memory_store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -171,7 +172,8 @@ async def test_null_for_an_optional_argument_means_that_it_was_left_out(client):
         ("memory_list", {"cursor": "nonsense"}, "cursor", "cursor"),
         ("memory_list", {"limit": 1001}, "limit", "from 1 to 1000"),
         ("memory_get", {"key": "k", "at": "yesterday"}, "at", "ISO 8601"),
-        ("memory_get_many", {"keys": []}, "keys", "1 to 100"),
+        ("memory_get_many", {"keys": []}, "keys", "1 to 100 texts, not of 0."),
+        ("memory_get_many", {"keys": ["k"] * 101}, "keys", "1 to 100 texts, not of 101."),
         ("memory_set_many", {"writes": [{"key": "k", "vlaue": "v"}]}, "writes", "`value`"),
     ],
 )
@@ -182,6 +184,14 @@ async def test_bad_input_is_named_and_changes_nothing(client, tool, arguments, a
     assert words in problem["message"]
     assert "pydantic" not in problem["message"]
     assert (await ask(client, "memory_stats"))["versions"] == 0
+
+
+def test_a_number_that_is_none_is_named_by_its_path():
+    [memory_set] = [tool for tool in tools() if tool.name == "memory_set"]
+    given = {"key": "k", "value": "v", "metadata": {"a": {"b": [1, float("nan")]}}}
+    with pytest.raises(Invalid, match=r"`metadata\.a\.b\[1\]` must be a finite number") as refused:
+        memory_set.read(given)
+    assert refused.value.argument == "metadata"
 
 
 async def test_two_conditions_at_once_are_refused(client):

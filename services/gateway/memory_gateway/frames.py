@@ -21,6 +21,8 @@ EDGE = 4096
 NO_MESSAGE = (
     "This is not one JSON-RPC 2.0 message: an object with jsonrpc, method and, for a request, id."
 )
+TOO_LONG_A_NUMBER = "number out of range"
+UNREADABLE_NUMBER = "A number in the message has too many digits to be read: send it as text."
 BAD_ID = "The id of a request must be text or a whole number."
 
 # The id of a message whose whole cannot be read: before the params or as the last member.
@@ -93,6 +95,8 @@ def _unreadable(text: bytes, kind: str, detail: str) -> Unreadable:
     number = _seen_id(text[:EDGE], text[-EDGE:])
     if kind == "json_invalid":
         where = detail.removeprefix("Invalid JSON: ")
+        if where.startswith(TOO_LONG_A_NUMBER):
+            return _error(number, PARSE_ERROR, UNREADABLE_NUMBER)
         return _error(number, PARSE_ERROR, f"The message is not JSON in UTF-8: {where}.")
     return _error(number, INVALID_REQUEST, NO_MESSAGE)
 

@@ -1,6 +1,7 @@
 """Serves the application on a socket until a signal, with streams open or not."""
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
@@ -47,9 +48,15 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
 
+def _is_told(record: logging.LogRecord) -> bool:
+    """uvicorn takes the refusal of a WebSocket for a fault if it has a body."""
+    return record.getMessage() != "ASGI callable returned without completing handshake."
+
+
 def serve_http(app: Application, listening: socket.socket) -> None:
     """Returns after SIGTERM or SIGINT, when the calls under way are answered."""
     AppStatus.disable_automatic_graceful_drain()  # it would cut off the answers that are due
+    logging.getLogger("uvicorn.error").addFilter(_is_told)
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -25,7 +25,7 @@ def read_arguments(tool: str, model: type[Arguments], given: Mapping[str, Any] |
     try:
         arguments = _as_meant(dict(given or {}), schema)
         for name, value in arguments.items():
-            _check_text(name, value)
+            _check_text(name, name, value)
     except RecursionError:
         raise Invalid("The arguments are nested too deeply.") from None
     try:
@@ -70,23 +70,25 @@ def _parsed(text: str) -> Any:
     return text if isinstance(parsed, str) else parsed
 
 
-def _check_text(name: str, value: Any) -> None:
+def _check_text(argument: str, path: str, value: Any) -> None:
     """Refuses what JSON can spell but no text or number is: lone surrogates, NaN, infinities."""
     if isinstance(value, str):
         if not _is_text(value):
             raise Invalid(
-                f"`{name}` contains a lone surrogate, which is not a character.", argument=name
+                f"`{shorten(path)}` contains a lone surrogate, which is not a character.",
+                argument=argument,
             )
     elif isinstance(value, float):
         if not isfinite(value):
-            raise Invalid(f"`{name}` must be a finite number.", argument=name)
+            message = f"`{shorten(path)}` must be a finite number, not {value}."
+            raise Invalid(message, argument=argument)
     elif isinstance(value, dict):
         for key, member in cast("dict[str, Any]", value).items():
-            _check_text(name, key)
-            _check_text(name, member)
+            _check_text(argument, path, key)
+            _check_text(argument, f"{path}.{key}", member)
     elif isinstance(value, list):
-        for item in cast("list[Any]", value):
-            _check_text(name, item)
+        for place, item in enumerate(cast("list[Any]", value)):
+            _check_text(argument, f"{path}[{place}]", item)
 
 
 def _is_text(value: str) -> bool:
@@ -110,9 +112,10 @@ def _refuse(tool: str, schema: Schema, error: ErrorDetails) -> NoReturn:
     if error["type"] == "extra_forbidden":
         parent = _locate(schema, error["loc"][:-1])[1]
         raise Invalid(_unknown(tool, path, parent["properties"]), argument=top)
-    raise Invalid(
-        f"`{path}` must be {described(allowed)}, not {shown(error['input'])}.", argument=top
-    )
+    got = shown(error["input"])
+    if error["type"] in {"too_long", "too_short"}:
+        got = f"of {len(error['input'])}"
+    raise Invalid(f"`{path}` must be {described(allowed)}, not {got}.", argument=top)
 
 
 def _locate(schema: Schema, location: Iterable[str | int]) -> tuple[str, Schema]:

@@ -85,7 +85,9 @@ class SearchArguments(Arguments):
     tags: Tags = []
     prefix: Annotated[str, Field(description="of the keys")] = ""
     mode: SearchMode = Field(default="hybrid", description="semantic: meaning; lexical: words")
-    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="scores are 0 to 1 and compare only within one mode"
+    )
 
 
 class HistoryArguments(Arguments):
