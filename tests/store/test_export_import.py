@@ -9,6 +9,7 @@ import pytest
 from memory_store.contract import Conflict, Invalid, SearchQuery
 from memory_store.operations.check import check
 from memory_store.operations.export import export
+from memory_store.upkeep import sweep
 from store.holders import HOLDERS, Hand
 from store.whole import (
     ALICE,
@@ -210,6 +211,18 @@ def test_a_fact_deleted_since_comes_back_as_its_next_version(alice, backing, clo
     imported(backing, file, clock)
 
     assert (alice.get("k").value, alice.get("k").version) == ("v", 2)
+
+
+def test_a_fact_that_expired_since_does_not_come_back(alice, backing, clock):
+    alice.set("k", "v", ttl_seconds=5)
+    file = exported(backing, clock)
+    clock.advance(10)
+    sweep(backing.engine, clock())
+    before = exported(backing, clock).getvalue()
+    report = imported(backing, file, clock)
+
+    assert report.counts == {"events there already": 1, "facts that have expired": 1}
+    assert exported(backing, clock).getvalue() == before
 
 
 def faulty(lines, kind, **changes):

@@ -165,16 +165,17 @@ class Landing:
 
     def _arrive(self, writes: Arrivals | None, arrival: Arrival) -> None:
         """Takes a fact in whose key has a history of its own here, or none."""
-        current = arrival.current
-        if current is not None and _says(current, arrival.content):
+        current, content = arrival.current, arrival.content
+        if current is not None and _says(current, content):
             self.tally["facts there already"] += 1
-            return
-        if current is not None and not self._may_overwrite(arrival.key):
+        elif content.expires_at is not None and content.expires_at <= self._plan.clock():
+            self.tally["facts that have expired"] += 1
+        elif current is not None and not self._may_overwrite(arrival.key):
             self.tally["facts kept as they were"] += 1
-            return
-        self.tally["facts" if current is None else "facts overwritten"] += 1
-        if writes is not None:
-            writes.write_next(arrival)
+        else:
+            self.tally["facts" if current is None else "facts overwritten"] += 1
+            if writes is not None:
+                writes.write_next(arrival)
 
     def _may_overwrite(self, key: str) -> bool:
         self.duplicate = self.duplicate or key
