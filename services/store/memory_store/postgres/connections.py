@@ -14,7 +14,7 @@ SCHEMA = "memory_bridge"
 """Tables have a schema of their own: a database may serve other programs too."""
 MOST = 16
 """Connections that read and write; Postgres allows 100 in all unless told otherwise."""
-KEPT = 2
+KEPT = 1
 CONNECT_SECONDS = 5
 STATEMENT_MS = 60_000
 DEAD_PEER_MS = 15_000
@@ -75,7 +75,7 @@ class Connections:
         connection.execute(
             "SELECT set_config('search_path', %s || current_setting('search_path'), false),"
             " set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false),"
-            " set_config('synchronous_commit', 'on', false),"
+            " set_config('synchronous_commit', 'on', false), set_config('jit', 'off', false),"
             " set_config('hnsw.ef_search', %s, false),"
             " set_config('hnsw.iterative_scan', 'relaxed_order', false)",
             [

@@ -64,6 +64,8 @@ class PostgresEngine:
         locks: Collection[str] | None = None,
     ) -> Result:
         with translated():
+            if locks is None:
+                return self._write(job, locks)
             return _again_if_in_the_way(lambda: self._write(job, locks))
 
     def write_each(

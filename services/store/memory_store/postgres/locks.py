@@ -15,7 +15,8 @@ def begin_writing(locks: Collection[str] | None, *, patient: bool = True) -> str
     """
     begin = "BEGIN" if patient else "BEGIN; SET LOCAL lock_timeout = 1"
     if locks is None:
-        return f"{begin}; SELECT pg_advisory_xact_lock({WRITING})"
+        # What is done alone may be done to the whole database.
+        return f"{begin}; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({WRITING})"
     numbers = sorted(_number(lock) for lock in locks)
     taken = "".join(f", pg_advisory_xact_lock({number})" for number in numbers)
     return f"{begin}; SELECT pg_advisory_xact_lock_shared({WRITING}){taken}"

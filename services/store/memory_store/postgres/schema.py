@@ -64,6 +64,7 @@ def _migrate(connection: Rows, connections: Connections) -> int:
     if version is not None and not outstanding("postgres", version):
         return version
     with connection.transaction():
+        connection.execute("SET LOCAL statement_timeout = 0")
         connection.execute(f"SET LOCAL lock_timeout = '{OPEN_PATIENCE_SECONDS}s'".encode())
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [OPENING])
         _ensure_vector(connection, connections)

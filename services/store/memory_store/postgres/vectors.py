@@ -109,8 +109,10 @@ def _by_graph(
     while True:
         rows = _windows(session, model, query, where, windows)
         found = _best(rows)
-        if len(found) >= limit or len(rows) < windows:
+        if len(found) >= limit:
             return dict(list(found.items())[:limit])
+        if len(rows) < windows:  # the graph gave up before the filter was satisfied
+            return _every(session, model, query, where, limit)
         windows *= 4
 
 
