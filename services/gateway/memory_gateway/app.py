@@ -17,6 +17,7 @@ from memory_gateway.auth import OPEN_PATHS, BearerDoor, Verifier
 from memory_gateway.bodies import MessageBodies
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
+from memory_gateway.sessions import Sessions
 from memory_gateway.streams import StandingStreams
 
 logger = logging.getLogger(__name__)
@@ -29,11 +30,13 @@ LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True)
 class Door:
-    """Who may come in: what proves a caller, and the host names and origins that are served."""
+    """Who may come in: what proves a caller, the host names and origins that are served, and how
+    many sessions there may be."""
 
     verifier: Verifier
     hosts: Iterable[str] = ()
     origins: Iterable[str] = ()
+    most_sessions: int = 1_000
 
 
 class Application:
@@ -45,10 +48,12 @@ class Application:
             server.server,
             max_request_body_size=LARGEST_BODY,
             session_idle_timeout=SESSION_IDLE_SECONDS,
+            max_sessions=None,  # Sessions knows better what to do when there are too many
         )
         self._streams = StandingStreams(StreamableHTTPASGIApp(self._manager))
         tolerant = JsonErrors(Tolerance(self._streams))
-        endpoint = MessageBodies(tolerant, LARGEST_BODY, BODY_SECONDS)
+        bounded = Sessions(tolerant, door.most_sessions)
+        endpoint = MessageBodies(bounded, LARGEST_BODY, BODY_SECONDS)
         routes = [Route(path, endpoint) for path in ("/mcp", "/mcp/")]
         health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
         app = Starlette(routes=[*routes, *health], lifespan=self._lifespan)

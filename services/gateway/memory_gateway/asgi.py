@@ -17,6 +17,8 @@ CUT_OFF = "The session ended before the answer; whether a write landed is unknow
 FIRST_ERROR = 400
 REQUEST_ID = "memory_request_id"
 """Where a scope has the id of the JSON-RPC request, once it is known."""
+METHOD = "memory_method"
+"""Where a scope has the method of the JSON-RPC message."""
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream"
 BOTH = JSON + b", " + EVENT_STREAM

@@ -6,6 +6,7 @@ from collections import deque
 from mcp_types import JSONRPCRequest
 
 from memory_gateway.asgi import (
+    METHOD,
     REFUSED,
     REQUEST_ID,
     App,
@@ -69,8 +70,9 @@ class MessageBodies:
             identified = {**scope, REQUEST_ID: message.answer.id}
             await refuse(identified, send, 400, error.code, error.message)
             return
-        number = message.id if isinstance(message, JSONRPCRequest) else None
-        await self._app({**scope, REQUEST_ID: number}, _Replay(body, receive), send)
+        if isinstance(message, JSONRPCRequest):
+            scope = {**scope, REQUEST_ID: message.id, METHOD: message.method}
+        await self._app(scope, _Replay(body, receive), send)
 
 
 class _Disconnected(Exception):

@@ -131,7 +131,8 @@ def _serve_http(settings: "Settings", memory: "Memory") -> int:
     if token is None:
         raise AssertionError("settings let HTTP through without a token")
     hosts = (gateway.http_host, *gateway.allowed_hosts)
-    door = Door(InstallationToken(token.get_secret_value()), hosts, gateway.allowed_origins)
+    verifier = InstallationToken(token.get_secret_value())
+    door = Door(verifier, hosts, gateway.allowed_origins, gateway.max_sessions)
     server = MemoryServer(memory, tools(demo=gateway.enable_demo_tools), gateway.client_id)
     try:
         listening = listen(gateway.http_host, gateway.http_port)

@@ -68,6 +68,7 @@ class GatewaySettings(BaseSettings):
     auth_token_file: Path | None = None
     allowed_hosts: Names = Field((), description="host names separated by commas")
     allowed_origins: Names = Field((), description="origins separated by commas")
+    max_sessions: int = Field(1_000, ge=1, le=100_000, description="a number from 1 to 100000")
     client_id: str | None = Field(
         None, max_length=128, description="a name of at most 128 characters"
     )

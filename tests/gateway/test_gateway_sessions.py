@@ -1,0 +1,62 @@
+"""The sessions of the server are bounded, and whoever is using one keeps it."""
+
+from contextlib import ExitStack
+
+import httpx2
+import pytest
+
+from gateway_serving import ACCEPT, AUTHORIZED, INITIALIZE, SECONDS, http_server, message
+
+MOST = 3
+PING = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
+
+
+@pytest.fixture
+def web(tmp_path):
+    headers = AUTHORIZED | ACCEPT
+    with http_server(tmp_path / "memory.db", MCP_MAX_SESSIONS=str(MOST)) as server:
+        base = server.url.removesuffix("/mcp")
+        with httpx2.Client(base_url=base, timeout=SECONDS, headers=headers) as web:
+            yield web
+
+
+def opened(web):
+    response = web.post("/mcp", json=INITIALIZE)
+    assert response.status_code == 200, response.text
+    return {"Mcp-Session-Id": response.headers["mcp-session-id"]}
+
+
+def ping(web, session):
+    return web.post("/mcp", json=PING, headers=session).status_code
+
+
+def test_for_one_session_too_many_the_one_idle_for_longest_is_ended(web):
+    first, second, third = (opened(web) for _ in range(MOST))
+    assert ping(web, first) == 200
+    fourth = opened(web)
+
+    assert [ping(web, session) for session in (first, third, fourth)] == [200] * 3
+    gone = web.post("/mcp", json=PING, headers=second)
+    assert gone.status_code == 404
+    assert gone.json()["id"] == PING["id"]
+
+
+def test_sessions_in_use_are_kept_and_further_ones_told_when_to_come_again(web):
+    with ExitStack() as streams:
+        for _ in range(MOST):
+            stream = web.stream("GET", "/mcp", headers=opened(web))
+            assert streams.enter_context(stream).status_code == 200
+        refused = web.post("/mcp", json=INITIALIZE)
+    assert refused.status_code == 503
+    assert int(refused.headers["retry-after"]) > 0
+    assert refused.json()["id"] == INITIALIZE["id"]
+    assert "sessions" in message(refused)["error"]["message"]
+
+
+def test_a_session_that_was_ended_or_refused_leaves_room(web):
+    for _ in range(3 * MOST):
+        assert web.delete("/mcp", headers=opened(web)).status_code == 200
+        bad = web.post("/mcp", json=INITIALIZE | {"params": {}})
+        assert "error" in message(bad)
+    kept = [opened(web) for _ in range(MOST)]
+    assert [ping(web, session) for session in kept] == [200] * MOST
