@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from memory_store.client import HttpStore
 from memory_store.contract import ERRORS, Caller, Fact, FactWrite, Internal, Invalid, StoreError
+from memory_store.server import READ_AT_ONCE
 from memory_store.wire import OPERATIONS
 from store.scripted import ScriptedStore
 from store.serving import serve_in_thread
@@ -134,7 +135,7 @@ def test_the_largest_allowed_batch_fits(scripted, remote):
 
 
 def test_thirty_two_threads_each_get_their_own_answer(scripted, remote):
-    together = threading.Barrier(32, timeout=30)
+    together = threading.Barrier(READ_AT_ONCE, timeout=30)
 
     def answer(key, **_):
         together.wait()
