@@ -49,7 +49,7 @@ def test_the_settings_table_names_every_setting_and_no_other():
 
     settings = (GatewaySettings, StoreSettings, EmbedderSettings)
     known = {f"MCP_{field.upper()}" for model in settings for field in model.model_fields}
-    assert documented == known | {"MCP_URL"}  # the command line's own
+    assert documented == known | {"MCP_URL", "MCP_DEBUG"}  # the command line's own
 
 
 def test_the_configurations_are_json_and_start_what_exists():
