@@ -117,6 +117,15 @@ def test_search_shows_scores_and_says_when_it_ranks_by_words_only(run, peer):
     assert arguments(peer) == {"query": "what colour", "top_k": 3, "prefix": "s"}
 
 
+@pytest.mark.parametrize(("pending", "facts"), [(1, "1 fact is"), (7, "7 facts are")])
+def test_search_says_why_something_written_a_moment_ago_may_be_missing(run, pending, facts):
+    answer = {"mode": "hybrid", "hits": [], "degraded": None, "pending": pending}
+    code, _, err = run("search", "what colour", answer=answer)
+
+    assert code == 1
+    assert f"{facts} not yet findable by meaning" in err
+
+
 def test_search_shows_the_passage_of_a_long_value_that_matched(run):
     value = "Something else.\n" * 900 + "The colour is BLUE.\n" + "And so on. " * 900
     hit = {"fact": {**FACT, "value": value}, "score": 0.5}

@@ -31,6 +31,7 @@ def test_embeddings_are_switched_by_a_word(monkeypatch, value: str, meaning: boo
         ("MCP_EMBEDDING_THREADS", "3", "MCP_EMBEDDING_THREADS must be 1 or 2, not '3'."),
         ("MCP_QUERY_DEADLINE_MS", "soon", "MCP_QUERY_DEADLINE_MS must be a number of millisec"),
         ("MCP_EMBEDDING_MODEL", "../x", "MCP_EMBEDDING_MODEL must be the name of a model"),
+        ("MCP_MODEL_DIR", "~nobody-at-all/x", "MCP_MODEL_DIR must be a folder that holds models"),
     ],
 )
 def test_a_bad_value_is_named_with_what_is_allowed(monkeypatch, name, value, sentence):

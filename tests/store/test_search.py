@@ -401,3 +401,17 @@ def test_a_fact_that_awaits_its_vector_ranks_by_its_words(alice, meaning):
     alice.set("new", "zebra foal unicorn")
 
     assert alice.found(**meaning.query("zebra foal unicorn"), limit=3)[0] == "new"
+
+
+def test_a_search_says_how_many_facts_meaning_does_not_know_yet(alice, meaning):
+    alice.set("old", "zebra")
+    meaning.catch_up()
+    alice.set("new", "foal")
+    alice.set("newer", "mare")
+    asked = meaning.query("zebra")
+
+    assert alice.search(**asked).pending == 2
+    assert alice.search(**asked, mode="semantic").pending == 2
+    assert alice.search(**asked, mode="lexical").pending == 0
+    meaning.catch_up()
+    assert alice.search(**asked).pending == 0

@@ -24,6 +24,8 @@ def _options(parser: ArgumentParser) -> None:
 def _show(screen: "Screen", answer: Answer, options: Namespace) -> None:
     if reason := answer.get("degraded"):
         screen.note(f"Ranked by words only: {reason}")
+    elif pending := answer.get("pending"):
+        screen.note(_pending(pending))
     words = re.findall(r"\w+", options.query)
     rows = [
         (
@@ -37,6 +39,12 @@ def _show(screen: "Screen", answer: Answer, options: Namespace) -> None:
         screen.table(rows, ("SCORE", "KEY", "VALUE"))
     else:
         screen.note("Nothing was found.")
+
+
+def _pending(count: int) -> str:
+    """Why something written a moment ago may be missing."""
+    facts = "1 fact is" if count == 1 else f"{count} facts are"
+    return f"{facts} not yet findable by meaning, only by words; that takes a moment."
 
 
 COMMANDS = (

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from platformdirs import user_data_path
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_embedder.models import DEFAULT_MODEL
@@ -35,11 +35,19 @@ class EmbedderSettings(BaseSettings):
     )
     embedding_threads: int = Field(default=1, ge=1, le=2, description="1 or 2")
 
+    @field_validator("model_dir")
+    @classmethod
+    def _expand(cls, path: Path | None) -> Path | None:
+        try:
+            return path and path.expanduser()
+        except RuntimeError:
+            raise ValueError("its ~ stands for nobody's folder") from None
+
     @property
     def model_folders(self) -> tuple[Path, ...]:
         """Where models are looked for, in this order: nowhere else if a folder was chosen."""
         if self.model_dir is not None:
-            return (self.model_dir.expanduser(),)
+            return (self.model_dir,)
         installed = Path(sys.prefix, "share", "memory-bridge", "models")
         users_own = user_data_path("memory-bridge", appauthor=False) / "models"
         return (installed, users_own)

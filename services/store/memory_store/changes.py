@@ -11,6 +11,7 @@ from memory_store.namespaces import NUMBER
 
 _HAS_A_WORD = re.compile(r"[^\W\d_]{2}")
 MAX_ATTEMPTS = 5
+COUNTED = 1000
 FLOAT_BYTES = 4
 # One that would last longer than any may was taken before the clock stepped back.
 _FREE = (
@@ -186,6 +187,17 @@ def _put(session: Session, model: int, vectors: SubjectVectors) -> bool:
             embedding=Embedding(embedding),
         )
     return True
+
+
+def count_pending(session: Session, namespace: int) -> int:
+    """Counts no further than `COUNTED`: a search has no time for a long backlog."""
+    row = session.one(
+        "SELECT count(*) AS n FROM (SELECT c.sequence FROM change c JOIN fact f ON f.id = c.subject"
+        " WHERE c.failed = 0 AND f.namespace_id = :namespace LIMIT :most) AS waiting",
+        namespace=namespace,
+        most=COUNTED,
+    )
+    return int(row["n"]) if row else 0
 
 
 def backlog(session: Session, namespace: str | None) -> Backlog:

@@ -75,7 +75,8 @@ def search(engine: Engine, session: Session, query: SearchQuery, now: int) -> Se
     lexical = {} if mode == "semantic" else _lexical(scope, query, mode)
     cosines = {} if mode == "lexical" else _cosines(scope, query, lexical)
     parts = _sharpened(scope, query, _Parts(mode, cosines, lexical))
-    return SearchResult(mode=mode, hits=_hits(scope, query, parts))
+    pending = 0 if query.mode == "lexical" else changes.count_pending(session, namespace)
+    return SearchResult(mode=mode, hits=_hits(scope, query, parts), pending=pending)
 
 
 def mode_of(session: Session, query: SearchQuery) -> SearchMode:

@@ -162,10 +162,15 @@ class SearchHit(Word):
 
 
 class SearchResult(Word):
-    """`mode` is the one that was used, which is `lexical` whenever no vector could be compared."""
+    """`mode` is the one that was used, which is `lexical` whenever no vector could be compared.
+
+    `pending` says how many facts of the namespace could not be found by meaning yet, counted to
+    1,000 and only where meaning was asked for.
+    """
 
     mode: SearchMode
     hits: tuple[SearchHit, ...]
+    pending: int = 0
 
 
 class Event(Word):

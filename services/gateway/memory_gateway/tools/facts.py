@@ -220,7 +220,7 @@ FACT_TOOLS: tuple[AnyTool, ...] = (
         description=(
             "Find facts by meaning and by words, best first; ask in plain language. A value marked"
             " value_cut is shortened: memory_get has the whole. degraded says why meaning was not"
-            " used."
+            " used; pending facts are found by their words only, for a moment."
         ),
         arguments=SearchArguments,
         output=results.HitsResult,

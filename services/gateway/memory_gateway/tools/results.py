@@ -81,6 +81,7 @@ class HitsResult(Result):
     mode: SearchMode
     hits: tuple[HitResult, ...]
     degraded: str | None = None
+    pending: int = 0
     left_out: int = 0
 
 
@@ -153,7 +154,11 @@ def hits_result(result: SearchResult, degraded: str | None) -> HitsResult:
     hits = shortened(result.hits, shorten_hit)
     kept = fitting(hits)
     return HitsResult(
-        mode=result.mode, hits=tuple(hits[:kept]), degraded=degraded, left_out=len(hits) - kept
+        mode=result.mode,
+        hits=tuple(hits[:kept]),
+        degraded=degraded,
+        pending=result.pending,
+        left_out=len(hits) - kept,
     )
 
 
