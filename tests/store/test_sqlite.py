@@ -2,14 +2,13 @@
 
 import contextlib
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from lock_holder import lock_held
 from memory_store.contract import (
     Busy,
     Caller,
@@ -105,30 +104,6 @@ def test_a_failing_write_takes_no_other_of_its_batch_down(alice):
     with alice.store.engine.read() as session:
         assert session.one("SELECT 1 AS yes FROM namespace WHERE name = 'half'") is None
     assert len(committed) == 2
-
-
-HOLDS_THE_LOCK = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
-
-@contextlib.contextmanager
-def lock_held(path):
-    """Another process holds the write lock; gives what makes it let go."""
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDS_THE_LOCK, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with holder:
-        assert holder.stdout.readline() == "held\n"
-        yield lambda: holder.communicate("\n", timeout=WAIT_SECONDS)
-        holder.communicate(timeout=WAIT_SECONDS)
 
 
 def test_with_no_patience_a_write_fails_at_once_and_may_be_tried_again(opening, path):

@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +9,7 @@ import pytest
 
 from bench.store_process import SECRET, store_process
 from fakes import FakeEmbedder
+from lock_holder import lock_held
 from memory_store.client import HttpStore
 from memory_store.clock import moment
 from memory_store.contract import Busy, Caller, Internal, StoreError, Unavailable
@@ -133,29 +133,6 @@ def attempt(call):
         return call()
     except StoreError as error:
         return error
-
-
-HOLDS_THE_LOCK = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-sys.stdin.readline()
-"""
-
-
-@contextlib.contextmanager
-def lock_held(path):
-    """Another process holds the write lock; gives what makes it let go."""
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDS_THE_LOCK, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with holder:
-        assert holder.stdout.readline() == "held\n"
-        yield lambda: holder.communicate("\n", timeout=WAIT_SECONDS)
 
 
 def test_who_waits_five_seconds_for_the_lock_is_told_and_who_waits_less_gets_it(tmp_path):

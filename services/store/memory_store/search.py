@@ -21,7 +21,7 @@ COMMON = 0.3
 MANY = 100
 """In a smaller store no word is called common: its counts say nothing yet."""
 
-# Weights and cuts: measured on the LoCoMo conversations against reciprocal rank fusion and others
+# Weights and cuts: measured on the LoCoMo conversations
 # (docs/decisions.md, "How are words and meaning fused?"); tests/bench/recall.py repeats it.
 
 
