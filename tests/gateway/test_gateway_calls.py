@@ -7,13 +7,15 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from memory_gateway.auth import INSTALLATION, InstallationToken
+from memory_gateway.auth import InstallationToken
 from memory_gateway.calls import UNDER_WAY, Calls
 from memory_gateway.frames import LineReader, Unreadable
+from memory_gateway.principals import INSTALLATION, LOCAL, Identity
 from memory_store.contract import Busy, Caller, FactWrite, Unavailable
 
 WAIT = 20.0
 CALLER = Caller(principal="local", source_client="tests")
+CALLING = Identity(LOCAL, CALLER)
 LINES = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n\nnoise\r\n{"jsonrpc":"2.0","id":"2","met'
 
 
@@ -24,11 +26,11 @@ async def test_a_call_that_reached_the_store_finishes_when_its_caller_is_gone(me
     def write(context):
         reached.set()
         let_go.wait(WAIT)
-        context.memory.store.fact_set(CALLER, FactWrite(key="k", value="v"))
+        context.store.fact_set(CALLER, FactWrite(key="k", value="v"))
         written.set()
 
     async with anyio.create_task_group() as calls:
-        calls.start_soon(partial(Calls(memory, None).ask, CALLER, write, reading=False))
+        calls.start_soon(partial(Calls(memory, None).ask, CALLING, write, reading=False))
         await anyio.to_thread.run_sync(reached.wait, WAIT)
         calls.cancel_scope.cancel()
     let_go.set()
@@ -46,17 +48,17 @@ async def test_every_write_may_wait_for_the_lock_at_once_and_reads_do_not_wait_w
 
     async with anyio.create_task_group() as writers:
         for _ in range(UNDER_WAY):
-            writers.start_soon(partial(calls.ask, CALLER, wait_for_the_lock, reading=False))
+            writers.start_soon(partial(calls.ask, CALLING, wait_for_the_lock, reading=False))
         with anyio.fail_after(WAIT):
             for _ in range(UNDER_WAY):
                 await anyio.to_thread.run_sync(partial(begun.acquire, timeout=WAIT))
-            answer = await calls.ask(CALLER, lambda _context: "read", reading=True)
+            answer = await calls.ask(CALLING, lambda _context: "read", reading=True)
             with pytest.raises(Busy, match="try again") as refused:
-                await calls.ask(CALLER, lambda _context: "write", reading=False)
+                await calls.ask(CALLING, lambda _context: "write", reading=False)
         let_go.set()
     assert answer == "read"
     assert refused.value.retryable
-    assert await calls.ask(CALLER, lambda _context: "write", reading=False) == "write"
+    assert await calls.ask(CALLING, lambda _context: "write", reading=False) == "write"
 
 
 @pytest.mark.anyio
@@ -76,7 +78,7 @@ async def test_giving_up_answers_what_is_under_way_and_what_began_still_ends(mem
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(give_up)
         with anyio.fail_after(WAIT), pytest.raises(Unavailable, match="unknown"):
-            await calls.ask(CALLER, write, reading=False)
+            await calls.ask(CALLING, write, reading=False)
     let_go.set()
     assert ended.wait(WAIT)
 
@@ -87,11 +89,11 @@ async def test_the_embedder_is_nudged_after_a_write_even_when_the_call_fails_lat
     object.__setattr__(memory, "nudge", nudged.set)
 
     def write_and_fail(context):
-        context.wrote(context.memory.store.fact_set(CALLER, FactWrite(key="k", value="v")))
+        context.wrote(context.store.fact_set(CALLER, FactWrite(key="k", value="v")))
         raise KeyError
 
     with pytest.raises(Exception, match="Something went wrong"):
-        await Calls(memory, None).ask(CALLER, write_and_fail, reading=False)
+        await Calls(memory, None).ask(CALLING, write_and_fail, reading=False)
     assert nudged.is_set()
 
 
@@ -125,8 +127,9 @@ def test_an_id_inside_the_params_is_not_taken_for_the_messages(line):
     assert frame.answer.id is None
 
 
-def test_the_token_of_the_installation_proves_the_installation():
+@pytest.mark.anyio
+async def test_the_token_of_the_installation_proves_the_installation():
     verifier = InstallationToken("the token")
-    assert verifier.verify("the token") == INSTALLATION
-    assert verifier.verify("another") is None
+    assert await verifier.verify("the token") == INSTALLATION
+    assert await verifier.verify("another") is None
     assert "the token" not in repr(vars(verifier))

@@ -1,31 +1,18 @@
 """The door: who may speak to the gateway over HTTP, decided before a body is read."""
 
 import hmac
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Protocol
 
 from memory_gateway.asgi import App, Receive, Scope, Send, refuse
+from memory_gateway.principals import INSTALLATION, PRINCIPAL, Principal
 
 UNAUTHORIZED = -32001
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-PRINCIPAL = "memory_principal"
-
-
-@dataclass(frozen=True)
-class Principal:
-    """Who a token proves. `client` is the token's own client name; None if it has none."""
-
-    name: str
-    client: str | None = None
-
-
-LOCAL = Principal("local")
-INSTALLATION = Principal("installation")
 
 
 class Verifier(Protocol):
-    def verify(self, token: str) -> Principal | None:
+    async def verify(self, token: str) -> Principal | None:
         """Returns who the token proves, None if it proves nobody."""
         ...
 
@@ -36,7 +23,7 @@ class InstallationToken:
     def __init__(self, token: str) -> None:
         self._digest = _digest(token)
 
-    def verify(self, token: str) -> Principal | None:
+    async def verify(self, token: str) -> Principal | None:
         return INSTALLATION if hmac.compare_digest(_digest(token), self._digest) else None
 
 
@@ -55,16 +42,11 @@ class BearerDoor:
             await self._app(scope, receive, send)
             return
         token, complaint = _bearer(scope)
-        principal = self._verifier.verify(token) if token else None
+        principal = await self._verifier.verify(token) if token else None
         if principal is None:
             await _refuse(scope, send, complaint)
             return
         await self._app({**scope, PRINCIPAL: principal}, receive, send)
-
-
-def principal_of(request: Any) -> Principal:
-    """The principal of the HTTP request that a call came with; without one the call is local."""
-    return LOCAL if request is None else request.scope[PRINCIPAL]
 
 
 def _is_open(scope: Scope) -> bool:

@@ -12,8 +12,9 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from memory_gateway.auth import Principal
+from memory_gateway.guard import GuardedStore
 from memory_gateway.memory import Memory
+from memory_gateway.principals import Identity, Principal
 from memory_gateway.threads import DaemonThreads
 from memory_gateway.tools.registry import AnyTool, Context
 from memory_gateway.tools.results import ROOM, clip
@@ -60,18 +61,24 @@ class Calls:
         self._writers = DaemonThreads("writer", UNDER_WAY)
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    def caller(
-        self, principal: Principal, context: RequestContext, claimed: str | None = None
-    ) -> Caller:
-        """Who asks: as the argument says, else the setting, else the client's own introduction."""
-        return Caller(
+    def identify(
+        self, principal: Principal, claimed: str | None, introduced: str | None
+    ) -> Identity:
+        """Who asks. A token's own name stands above all; without one the argument counts, else
+        the setting, else the client's own introduction."""
+        said = next(filter(None, (claimed, self._client_id, introduced)), None)
+        name = _client_name(said) if said else None
+        caller = Caller(
             principal=principal.name,
-            source_client=_client_name(claimed or self._client_id or _introduced(context)),
+            source_client=principal.client or name or UNKNOWN_CLIENT,
+            self_reported=principal.client is None,
+            claimed_client=name if principal.client else None,
             request_id=secrets.token_hex(6),
         )
+        return Identity(principal, caller)
 
     async def ask(
-        self, caller: Caller, question: Callable[[Context], Answer], *, reading: bool
+        self, identity: Identity, question: Callable[[Context], Answer], *, reading: bool
     ) -> Answer:
         """Returns what the question returns. Raises `StoreError` only.
 
@@ -80,7 +87,7 @@ class Calls:
         threads = self._readers if reading else self._writers
         if threads.unfinished >= UNDER_WAY:
             raise Busy(TOO_MANY)
-        call = asyncio.create_task(threads.run(partial(self._ask, caller, question)))
+        call = asyncio.create_task(threads.run(partial(self._ask, identity, question)))
         self._under_way.add(call)
         try:
             await asyncio.wait([call])
@@ -96,8 +103,10 @@ class Calls:
         for call in self._under_way:
             call.cancel()
 
-    def _ask(self, caller: Caller, question: Callable[[Context], Answer]) -> Answer:
-        context = Context(self._memory, caller)
+    def _ask(self, identity: Identity, question: Callable[[Context], Answer]) -> Answer:
+        caller = identity.caller
+        store = GuardedStore(self._memory.store, identity.principal)
+        context = Context(store, self._memory.embedder, caller)
         try:
             return question(context)
         except StoreError:
@@ -112,11 +121,6 @@ class Calls:
 
 def _internal(caller: Caller) -> str:
     return f"Something went wrong inside the memory; its log has request {caller.request_id}."
-
-
-def _introduced(context: RequestContext) -> str:
-    introduction = context.session.client_params
-    return introduction.client_info.name if introduction else UNKNOWN_CLIENT
 
 
 def _client_name(name: str) -> str:

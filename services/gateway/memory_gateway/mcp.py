@@ -30,15 +30,15 @@ from mcp_types import (
 )
 from mcp_types import Tool as ToolDefinition
 
-from memory_gateway.auth import principal_of
 from memory_gateway.calls import Calls, RequestContext, failure, tool_question
 from memory_gateway.memory import Memory
+from memory_gateway.principals import Identity, principal_of
 from memory_gateway.prompts import PROMPTS
 from memory_gateway.resources import TEMPLATE, fact_uri, list_facts, read_fact
 from memory_gateway.tools.arguments import shorten
 from memory_gateway.tools.registry import AnyTool, Context
 from memory_gateway.version import VERSION
-from memory_store.contract import Fact, Invalid, NotFound, StoreError
+from memory_store.contract import Fact, Forbidden, Invalid, NotFound, StoreError
 
 NAME = "memory-bridge"
 HURRY_SECONDS = 0.2
@@ -109,9 +109,9 @@ class MemoryServer:
             raise MCPError(INVALID_PARAMS, message)
         try:
             arguments = tool.read(params.arguments)
-            caller = self._calls.caller(principal_of(context.request), context, arguments.client_id)
+            identity = self._identify(context, arguments.client_id)
             result, changed = await self._calls.ask(
-                caller, tool_question(tool, arguments), reading=tool.read_only
+                identity, tool_question(tool, arguments), reading=tool.read_only
             )
         except StoreError as error:
             return failure(error)
@@ -156,6 +156,11 @@ class MemoryServer:
             raise MCPError(INVALID_PARAMS, message)
         return await self._ask(context, lambda asked: prompt.get(asked, params.arguments))
 
+    def _identify(self, context: RequestContext, claimed: str | None = None) -> Identity:
+        introduction = context.session.client_params
+        introduced = introduction.client_info.name if introduction else None
+        return self._calls.identify(principal_of(context.request), claimed, introduced)
+
     async def _ask(
         self,
         context: RequestContext,
@@ -163,11 +168,15 @@ class MemoryServer:
         data: dict[str, Any] | None = None,
     ) -> Answer:
         """Asks the memory on behalf of a request whose errors are the protocol's."""
-        caller = self._calls.caller(principal_of(context.request), context)
+        identity = self._identify(context)
         try:
-            return await self._calls.ask(caller, question, reading=True)
+            return await self._calls.ask(identity, question, reading=True)
         except StoreError as error:
-            code = INVALID_PARAMS if isinstance(error, Invalid | NotFound) else INTERNAL_ERROR
+            code = (
+                INVALID_PARAMS
+                if isinstance(error, Forbidden | Invalid | NotFound)
+                else INTERNAL_ERROR
+            )
             raise MCPError(code, error.message, data) from error
 
 

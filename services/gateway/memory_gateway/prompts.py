@@ -78,7 +78,7 @@ def recall(context: Context, given: Mapping[str, str]) -> str:
 
 def handoff(context: Context, given: Mapping[str, str]) -> str:
     namespace = given.get("namespace") or DEFAULT_NAMESPACE
-    events = context.memory.store.event_list(namespace, limit=RECENT).events
+    events = context.store.event_list(namespace, limit=RECENT).events
     changes = "\n".join(_event_line(event) for event in events) or "(nothing was changed yet)"
     return "\n\n".join(
         [

@@ -49,7 +49,7 @@ def parse_uri(uri: str) -> tuple[str, str]:
 def read_fact(context: Context, uri: str) -> ReadResourceResult:
     """Raises `NotFound` if there is no such fact."""
     namespace, key = parse_uri(uri)
-    fact = context.memory.store.fact_get(context.caller, namespace, key)
+    fact = context.store.fact_get(context.caller, namespace, key)
     if fact is None:
         raise NotFound("There is no such fact.")
     contents = TextResourceContents(uri=uri, mime_type=TEXT, text=fact.value)
@@ -59,7 +59,7 @@ def read_fact(context: Context, uri: str) -> ReadResourceResult:
 def list_facts(context: Context, cursor: str | None) -> ListResourcesResult:
     """One page of the facts of all namespaces, the default one first. Raises `Invalid`."""
     namespace, inner = _read_cursor(cursor) if cursor else (DEFAULT_NAMESPACE, None)
-    store = context.memory.store
+    store = context.store
     while True:
         page = store.fact_list(context.caller, namespace, limit=PAGE, cursor=inner)
         following = (namespace, page.next_cursor)
@@ -75,7 +75,7 @@ def list_facts(context: Context, cursor: str | None) -> ListResourcesResult:
 
 
 def _next_namespace(context: Context, namespace: str) -> str | None:
-    names = {info.name for info in context.memory.store.namespace_list()} - {DEFAULT_NAMESPACE}
+    names = {info.name for info in context.store.namespace_list()} - {DEFAULT_NAMESPACE}
     later = names if namespace == DEFAULT_NAMESPACE else {n for n in names if n > namespace}
     return min(later, default=None)
 

@@ -37,6 +37,13 @@ class Invalid(StoreError):
     status = 422
 
 
+class Forbidden(StoreError):
+    """The caller has proved who it is and may not do this. No store raises it: the door does."""
+
+    code = "forbidden"
+    status = 403
+
+
 class NotFound(StoreError):
     code = "not_found"
     status = 404
@@ -78,7 +85,7 @@ class Internal(StoreError):
 
 ERRORS: dict[str, type[StoreError]] = {
     error.code: error
-    for error in (Invalid, NotFound, Conflict, IdempotencyMismatch, Busy, Unavailable, Internal)
+    for error in StoreError.__subclasses__()
 }
 
 

@@ -259,7 +259,10 @@ class NamespaceInfo(Word):
 
 
 class TokenGrant(Word):
-    """What a token is made for. `namespaces` None means all; `admin` includes read and write."""
+    """What a token is made for. `namespaces` None means all.
+
+    `write` includes `read`, since a refused write answers with the fact that won; `admin` both.
+    """
 
     name: str
     scopes: tuple[TokenScope, ...]

@@ -34,13 +34,13 @@ NO_VECTORS = "No fact has a vector of the model in use yet, so the ranking is by
 
 def memory_set(context: Context, arguments: SetArguments) -> results.FactResult:
     write = _fact_write(arguments.namespace, arguments)
-    fact = context.memory.store.fact_set(context.caller, write)
+    fact = context.store.fact_set(context.caller, write)
     return results.FactResult(fact=results.whole_fact(context.wrote(fact)))
 
 
 def memory_set_many(context: Context, arguments: SetManyArguments) -> results.OutcomesResult:
     writes = [_fact_write(arguments.namespace, write) for write in arguments.writes]
-    outcomes = context.memory.store.fact_set_many(context.caller, writes)
+    outcomes = context.store.fact_set_many(context.caller, writes)
     for outcome in outcomes:
         if outcome.fact:
             context.wrote(outcome.fact)
@@ -54,7 +54,7 @@ def _fact_write(namespace: str, write: Write | SetArguments) -> FactWrite:
 
 
 def memory_get(context: Context, arguments: GetArguments) -> results.FoundResult:
-    fact = context.memory.store.fact_get(
+    fact = context.store.fact_get(
         context.caller, arguments.namespace, arguments.key, _moment(arguments.at)
     )
     return results.FoundResult(found=fact is not None, fact=fact and results.whole_fact(fact))
@@ -79,13 +79,13 @@ def _moment(at: int | str | None) -> int | datetime | None:
 
 
 def memory_get_many(context: Context, arguments: GetManyArguments) -> results.FactsResult:
-    facts = context.memory.store.fact_get_many(context.caller, arguments.namespace, arguments.keys)
+    facts = context.store.fact_get_many(context.caller, arguments.namespace, arguments.keys)
     return results.facts_result(facts)
 
 
 def memory_list(context: Context, arguments: ListArguments) -> results.ListResult:
     fetch = partial(
-        context.memory.store.fact_list,
+        context.store.fact_list,
         context.caller,
         arguments.namespace,
         prefix=arguments.prefix,
@@ -96,7 +96,7 @@ def memory_list(context: Context, arguments: ListArguments) -> results.ListResul
 
 
 def memory_delete(context: Context, arguments: DeleteArguments) -> results.RemovedResult:
-    removed = context.memory.store.fact_delete(
+    removed = context.store.fact_delete(
         context.caller, arguments.namespace, arguments.key, arguments.expected_version
     )
     return results.RemovedResult(removed=results.whole_fact(context.wrote(removed)))
@@ -121,7 +121,7 @@ def search(context: Context, arguments: SearchArguments) -> tuple[SearchResult, 
         mode=arguments.mode,
         min_score=arguments.min_score,
     )
-    found = context.memory.store.fact_search(context.caller, query)
+    found = context.store.fact_search(context.caller, query)
     if vector is not None and found.mode == "lexical":
         degraded = NO_VECTORS
     return found, degraded
@@ -132,7 +132,7 @@ def _query_vector(
 ) -> tuple[bytes | None, str | None, str | None]:
     if arguments.mode == "lexical":
         return None, None, None
-    embedder = context.memory.embedder
+    embedder = context.embedder
     try:
         return embedder.query(arguments.query), embedder.model, None
     except EmbedderUnavailable as unavailable:
@@ -141,7 +141,7 @@ def _query_vector(
 
 def memory_history(context: Context, arguments: HistoryArguments) -> results.EventsResult:
     fetch = partial(
-        context.memory.store.event_list,
+        context.store.event_list,
         arguments.namespace,
         key=arguments.key,
         include_reads=arguments.include_reads,
@@ -151,19 +151,19 @@ def memory_history(context: Context, arguments: HistoryArguments) -> results.Eve
 
 
 def memory_restore(context: Context, arguments: RestoreArguments) -> results.FactResult:
-    fact = context.memory.store.fact_restore(
+    fact = context.store.fact_restore(
         context.caller, arguments.namespace, arguments.key, arguments.version
     )
     return results.FactResult(fact=results.whole_fact(context.wrote(fact)))
 
 
 def memory_stats(context: Context, arguments: StatsArguments) -> results.StatsResult:
-    stats = context.memory.store.stats(arguments.namespace)
+    stats = context.store.stats(arguments.namespace)
     return results.StatsResult.model_validate(dict(stats) | {"server_version": VERSION})
 
 
 def lock_hold(context: Context, arguments: HoldArguments) -> results.HeldResult:
-    return results.HeldResult(held_seconds=context.memory.store.lock_hold(arguments.seconds))
+    return results.HeldResult(held_seconds=context.store.lock_hold(arguments.seconds))
 
 
 FACT_TOOLS: tuple[AnyTool, ...] = (

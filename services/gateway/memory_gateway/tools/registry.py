@@ -6,7 +6,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from memory_gateway.memory import Memory
+from memory_embedder.contract import QueryEmbedder
+from memory_gateway.guard import GuardedStore
 from memory_gateway.tools.arguments import read_arguments
 from memory_gateway.tools.schemas import Schema, input_schema, output_schema
 from memory_store.contract import Caller, Fact
@@ -17,9 +18,10 @@ R = TypeVar("R", bound=BaseModel)
 
 @dataclass
 class Context:
-    """One call: the memory, who asks, and which facts the call has changed."""
+    """One call: the store as its caller may use it, and which facts the call has changed."""
 
-    memory: Memory
+    store: GuardedStore
+    embedder: QueryEmbedder
     caller: Caller
     changed: list[Fact] = field(default_factory=list[Fact])
 
