@@ -5,11 +5,17 @@ from dataclasses import dataclass
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
+from memory_gateway.context import Context
+from memory_gateway.questions import search
 from memory_gateway.tools.arguments import shorten
-from memory_gateway.tools.fact_arguments import SearchArguments
-from memory_gateway.tools.facts import search
-from memory_gateway.tools.registry import Context
-from memory_store.contract import DEFAULT_NAMESPACE, Event, Invalid, SearchHit, iso
+from memory_store.contract import (
+    DEFAULT_NAMESPACE,
+    Event,
+    Invalid,
+    SearchHit,
+    SearchQuery,
+    iso,
+)
 
 RECALLED = 10
 RECENT = 20
@@ -60,10 +66,10 @@ def _check(prompt: Prompt, given: Mapping[str, str]) -> None:
 
 def recall(context: Context, given: Mapping[str, str]) -> str:
     topic = given["topic"]
-    arguments = SearchArguments(
-        namespace=given.get("namespace") or DEFAULT_NAMESPACE, query=topic, top_k=RECALLED
+    query = SearchQuery(
+        namespace=given.get("namespace") or DEFAULT_NAMESPACE, text=topic, limit=RECALLED
     )
-    found, degraded = search(context, arguments)
+    found, degraded = search(context, query)
     known = "\n".join(_hit_line(hit) for hit in found.hits) or "(nothing was found)"
     return "\n\n".join(
         [

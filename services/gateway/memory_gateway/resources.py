@@ -12,7 +12,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from memory_gateway.tools.registry import Context
+from memory_gateway.context import Context
 from memory_store.contract import DEFAULT_NAMESPACE, Fact, Invalid, NotFound
 
 SCHEME = "memory://"

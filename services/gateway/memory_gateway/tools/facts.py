@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from functools import partial
 
-from memory_embedder.contract import EmbedderUnavailable
+from memory_gateway import questions
+from memory_gateway.context import Context
 from memory_gateway.tools import results
 from memory_gateway.tools.fact_arguments import (
     HIGHEST_VERSION,
@@ -20,16 +21,9 @@ from memory_gateway.tools.fact_arguments import (
     StatsArguments,
     Write,
 )
-from memory_gateway.tools.registry import AnyTool, Context, Tool
+from memory_gateway.tools.registry import AnyTool, Tool
 from memory_gateway.version import VERSION
-from memory_store.contract import (
-    FactWrite,
-    Invalid,
-    SearchQuery,
-    SearchResult,
-)
-
-NO_VECTORS = "No fact has a vector of the model in use yet, so the ranking is by words alone."
+from memory_store.contract import FactWrite, Invalid, SearchQuery
 
 
 def memory_set(context: Context, arguments: SetArguments) -> results.FactResult:
@@ -40,11 +34,7 @@ def memory_set(context: Context, arguments: SetArguments) -> results.FactResult:
 
 def memory_set_many(context: Context, arguments: SetManyArguments) -> results.OutcomesResult:
     writes = [_fact_write(arguments.namespace, write) for write in arguments.writes]
-    outcomes = context.store.fact_set_many(context.caller, writes)
-    for outcome in outcomes:
-        if outcome.fact:
-            context.wrote(outcome.fact)
-    return results.outcomes_result(outcomes)
+    return results.outcomes_result(questions.set_many(context, writes))
 
 
 def _fact_write(namespace: str, write: Write | SetArguments) -> FactWrite:
@@ -103,40 +93,16 @@ def memory_delete(context: Context, arguments: DeleteArguments) -> results.Remov
 
 
 def memory_search(context: Context, arguments: SearchArguments) -> results.HitsResult:
-    found, degraded = search(context, arguments)
-    return results.hits_result(found, degraded)
-
-
-def search(context: Context, arguments: SearchArguments) -> tuple[SearchResult, str | None]:
-    """Returns what was found and, if meaning was asked for and not used, why."""
-    vector, model, degraded = _query_vector(context, arguments)
     query = SearchQuery(
         namespace=arguments.namespace,
         text=arguments.query,
-        vector=vector,
-        model=model,
         limit=arguments.top_k,
         tags=tuple(arguments.tags),
         prefix=arguments.prefix,
         mode=arguments.mode,
         min_score=arguments.min_score,
     )
-    found = context.store.fact_search(context.caller, query)
-    if vector is not None and found.mode == "lexical":
-        degraded = NO_VECTORS
-    return found, degraded
-
-
-def _query_vector(
-    context: Context, arguments: SearchArguments
-) -> tuple[bytes | None, str | None, str | None]:
-    if arguments.mode == "lexical":
-        return None, None, None
-    embedder = context.embedder
-    try:
-        return embedder.query(arguments.query), embedder.model, None
-    except EmbedderUnavailable as unavailable:
-        return None, None, str(unavailable)
+    return results.hits_result(*questions.search(context, query))
 
 
 def memory_history(context: Context, arguments: HistoryArguments) -> results.EventsResult:

@@ -1,33 +1,17 @@
 """What a tool is: a name, words for models, two models, and a function over the memory."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from memory_embedder.contract import QueryEmbedder
-from memory_gateway.guard import GuardedStore
+from memory_gateway.context import Context
 from memory_gateway.tools.arguments import read_arguments
 from memory_gateway.tools.schemas import Schema, input_schema, output_schema
-from memory_store.contract import Caller, Fact
 
 A = TypeVar("A", bound=BaseModel)
 R = TypeVar("R", bound=BaseModel)
-
-
-@dataclass
-class Context:
-    """One call: the store as its caller may use it, and which facts the call has changed."""
-
-    store: GuardedStore
-    embedder: QueryEmbedder
-    caller: Caller
-    changed: list[Fact] = field(default_factory=list[Fact])
-
-    def wrote(self, fact: Fact) -> Fact:
-        self.changed.append(fact)
-        return fact
 
 
 @dataclass(frozen=True, kw_only=True)
