@@ -1,9 +1,10 @@
 """The HTTP application: MCP behind its door, and two questions about health."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import anyio.to_thread
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
@@ -15,8 +16,14 @@ from starlette.routing import Route
 from memory_gateway.asgi import HostCheck, JsonErrors, Receive, Scope, Send, Tolerance
 from memory_gateway.auth import OPEN_PATHS, BearerDoor, Verifier
 from memory_gateway.bodies import MessageBodies
+from memory_gateway.bounds.limits import InFlight, RateLimit
+from memory_gateway.bounds.rates import LocalRates, Rate, Rates
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
+from memory_gateway.observation.http import HttpObserver
+from memory_gateway.observation.metrics import store_gauges
+from memory_gateway.observation.observer import Observer
+from memory_gateway.observation.route import metrics_route
 from memory_gateway.sessions import Sessions
 from memory_gateway.streams import StandingStreams
 
@@ -25,24 +32,30 @@ logger = logging.getLogger(__name__)
 LARGEST_BODY = 4 * 1024 * 1024
 BODY_SECONDS = 30.0
 SESSION_IDLE_SECONDS = 12 * 3600
+DEFAULT_RATE = Rate(per_second=300, burst=1_000)
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)
 class Door:
-    """Who may come in: what proves a caller, the host names and origins that are served, and how
-    many sessions there may be."""
+    """Who may come in, and how much each may ask: what proves a caller, the host names and
+    origins that are served, and the bounds."""
 
     verifier: Verifier
     hosts: Iterable[str] = ()
     origins: Iterable[str] = ()
     most_sessions: int = 1_000
+    rates: Rates = field(default_factory=partial(LocalRates, DEFAULT_RATE))
+    rate: Rate = DEFAULT_RATE
+    most_in_flight: int = 256
 
 
 class Application:
     """The whole application, served once: its session manager cannot be started again."""
 
-    def __init__(self, server: MemoryServer, memory: Memory, door: Door) -> None:
+    def __init__(
+        self, server: MemoryServer, memory: Memory, door: Door, observer: Observer
+    ) -> None:
         self._server = server
         self._manager = StreamableHTTPSessionManager(
             server.server,
@@ -52,14 +65,20 @@ class Application:
         )
         self._streams = StandingStreams(StreamableHTTPASGIApp(self._manager))
         tolerant = JsonErrors(Tolerance(self._streams))
-        bounded = Sessions(tolerant, door.most_sessions)
-        endpoint = MessageBodies(bounded, LARGEST_BODY, BODY_SECONDS)
+        self._sessions = Sessions(tolerant, door.most_sessions)
+        endpoint = MessageBodies(self._sessions, LARGEST_BODY, BODY_SECONDS)
         routes = [Route(path, endpoint) for path in ("/mcp", "/mcp/")]
         health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
-        app = Starlette(routes=[*routes, *health], lifespan=self._lifespan)
+        metrics = Route("/metrics", metrics_route(observer.metrics))
+        app = Starlette(routes=[*routes, *health, metrics], lifespan=self._lifespan)
         app.router.redirect_slashes = False
+        observer.metrics.watch(store_gauges(memory.store))
+        observer.metrics.watch(self._gauges)
+        self._in_flight = InFlight(app, door.most_in_flight)
+        limited = RateLimit(self._in_flight, door.rates, door.rate.per_second)
         hosts = [*LOCAL_HOSTS, *door.hosts]
-        self._app = HostCheck(BearerDoor(app, door.verifier), hosts, door.origins, OPEN_PATHS)
+        checked = HostCheck(BearerDoor(limited, door.verifier), hosts, door.origins, OPEN_PATHS)
+        self._app = HttpObserver(checked, observer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -72,6 +91,12 @@ class Application:
     async def give_up(self) -> None:
         """Has every call under way answered soon."""
         await self._server.give_up()
+
+    def _gauges(self) -> Iterator[tuple[str, str, float]]:
+        yield "sessions", "Sessions of clients that begin with a handshake.", self._sessions.count
+        yield "streams", "GET streams of sessions that are open.", self._streams.count
+        yield "in_flight", "Requests under way, streams aside.", self._in_flight.under_way
+        yield "calls_waiting", "Calls in worker threads or waiting for one.", self._server.waiting
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:

@@ -3,17 +3,18 @@
 import asyncio
 import json
 import logging
-import secrets
 from collections.abc import Callable
-from functools import partial
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, TextContent
+from opentelemetry.trace import get_tracer
 from pydantic import BaseModel
 
 from memory_gateway.guard import GuardedStore
 from memory_gateway.memory import Memory
+from memory_gateway.observation.call import current, request_id
 from memory_gateway.principals import Identity, Principal
 from memory_gateway.threads import DaemonThreads
 from memory_gateway.tools.registry import AnyTool, Context
@@ -30,6 +31,7 @@ from memory_store.contract import (
 )
 
 logger = logging.getLogger(__name__)
+tracer = get_tracer(__name__)
 
 READERS = 32
 UNDER_WAY = 512
@@ -61,6 +63,11 @@ class Calls:
         self._writers = DaemonThreads("writer", UNDER_WAY)
         self._under_way: set[asyncio.Task[Any]] = set()
 
+    @property
+    def waiting(self) -> int:
+        """How many calls run in a thread or wait for one."""
+        return self._readers.unfinished + self._writers.unfinished
+
     def identify(
         self, principal: Principal, claimed: str | None, introduced: str | None
     ) -> Identity:
@@ -68,13 +75,16 @@ class Calls:
         the setting, else the client's own introduction."""
         said = next(filter(None, (claimed, self._client_id, introduced)), None)
         name = _client_name(said) if said else None
+        call = current.get()
         caller = Caller(
             principal=principal.name,
             source_client=principal.client or name or UNKNOWN_CLIENT,
             self_reported=principal.client is None,
             claimed_client=name if principal.client else None,
-            request_id=secrets.token_hex(6),
+            request_id=call.id if call else request_id(),
         )
+        if call:
+            call.caller = caller
         return Identity(principal, caller)
 
     async def ask(
@@ -87,7 +97,12 @@ class Calls:
         threads = self._readers if reading else self._writers
         if threads.unfinished >= UNDER_WAY:
             raise Busy(TOO_MANY)
-        call = asyncio.create_task(threads.run(partial(self._ask, identity, question)))
+        surroundings = copy_context()  # the call and the trace that it belongs to
+
+        def answer() -> Answer:
+            return surroundings.run(self._ask, identity, question)
+
+        call = asyncio.create_task(threads.run(answer))
         self._under_way.add(call)
         try:
             await asyncio.wait([call])
@@ -108,15 +123,24 @@ class Calls:
         store = GuardedStore(self._memory.store, identity.principal)
         context = Context(store, self._memory.embedder, caller)
         try:
-            return question(context)
-        except StoreError:
+            with tracer.start_as_current_span("memory"):
+                return question(context)
+        except StoreError as error:
+            _note(error)
             raise
         except Exception as error:
             logger.exception("request %s failed", caller.request_id)
+            _note(Internal)
             raise Internal(_internal(caller)) from error
         finally:
             if context.changed:
                 self._memory.nudge()
+
+
+def _note(error: StoreError | type[StoreError]) -> None:
+    call = current.get()
+    if call:
+        call.note(error.code)
 
 
 def _internal(caller: Caller) -> str:

@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415  nothing may be imported that could print before stdout is out of its reach
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +14,9 @@ from memory_gateway.pipes import Pipes, claim_pipes
 
 if TYPE_CHECKING:
     from memory_embedder.settings import EmbedderSettings
+    from memory_gateway.bounds.rates import Rate, Rates
     from memory_gateway.memory import Memory
+    from memory_gateway.observation.observer import Observer
     from memory_gateway.settings import GatewaySettings
     from memory_store.settings import StoreSettings
 
@@ -26,7 +27,6 @@ CANNOT_SERVE = 1
 LAST_ANSWERS_MARGIN = 1.0
 """Seconds beyond the patience of a write within which its answer comes."""
 CLOSED = "Standard input or output is closed, so there is no client; serve --http needs neither."
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -82,22 +82,19 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
     )
 
 
-def _serve(settings: "Settings", serve: Callable[["Memory"], int]) -> int:
+def _serve(settings: "Settings", serve: Callable[["Memory", "Observer"], int]) -> int:
     from memory_gateway.embedded import CannotOpen, open_memory
+    from memory_gateway.observation.start import CANNOT_OBSERVE, observing
 
     gateway, store, embedder = settings
-    logging.basicConfig(
-        stream=sys.stderr, format=LOG_FORMAT, level=gateway.log_level.upper(), force=True
-    )
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every session and request
     try:
-        with open_memory(store, embedder) as memory:
-            return serve(memory)
-    except CannotOpen as error:
+        with observing(gateway) as observer, open_memory(store, embedder) as memory:
+            return serve(memory, observer)
+    except (CannotOpen, *CANNOT_OBSERVE) as error:
         return _complain(error, CANNOT_SERVE)
 
 
-def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory") -> int:
+def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory", observer: "Observer") -> int:
     import anyio
 
     from memory_gateway.greeting import NO_CLIENT
@@ -106,7 +103,8 @@ def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory") -> int:
     from memory_gateway.tools.facts import tools
 
     gateway, store, _ = settings
-    server = MemoryServer(memory, tools(demo=gateway.enable_demo_tools), gateway.client_id)
+    allowed = tools(demo=gateway.enable_demo_tools)
+    server = MemoryServer(memory, allowed, gateway.client_id, observer)
     if os.isatty(pipes.incoming):
         sys.stderr.write(NO_CLIENT)
     last_answers_seconds = store.sqlite_busy_timeout / 1000 + LAST_ANSWERS_MARGIN
@@ -118,30 +116,48 @@ def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory") -> int:
     return 0
 
 
-def _serve_http(settings: "Settings", memory: "Memory") -> int:
+def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") -> int:
     from memory_gateway.app import Application, Door
-    from memory_gateway.auth import InstallationToken
+    from memory_gateway.bounds.rates import Rate
     from memory_gateway.greeting import how_to_connect
     from memory_gateway.listener import CannotListen, listen, serve_http, url_of
     from memory_gateway.mcp import MemoryServer
+    from memory_gateway.tokens import ClientTokens, InstallationTokens, Tokens
     from memory_gateway.tools.facts import tools
 
     gateway, store, _ = settings
-    token = gateway.auth_token
-    if token is None:
-        raise AssertionError("settings let HTTP through without a token")
     hosts = (gateway.http_host, *gateway.allowed_hosts)
-    verifier = InstallationToken(token.get_secret_value())
-    door = Door(verifier, hosts, gateway.allowed_origins, gateway.max_sessions)
-    server = MemoryServer(memory, tools(demo=gateway.enable_demo_tools), gateway.client_id)
+    verifier = Tokens(InstallationTokens(gateway.tokens), ClientTokens(memory.store))
+    rate = Rate(gateway.rate_per_second, gateway.rate_burst)
+    door = Door(
+        verifier,
+        hosts,
+        gateway.allowed_origins,
+        gateway.max_sessions,
+        _rates(gateway, rate),
+        rate,
+        gateway.max_in_flight,
+    )
+    allowed = tools(demo=gateway.enable_demo_tools)
+    server = MemoryServer(memory, allowed, gateway.client_id, observer)
     try:
         listening = listen(gateway.http_host, gateway.http_port)
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
     greeting = how_to_connect(url_of(listening), store.place, gateway.auth_token_file)
     sys.stderr.write(greeting)
-    serve_http(Application(server, memory, door), listening)
+    serve_http(Application(server, memory, door, observer), listening)
     return 0
+
+
+def _rates(settings: "GatewaySettings", rate: "Rate") -> "Rates":
+    if settings.redis_url is None:
+        from memory_gateway.bounds.rates import LocalRates
+
+        return LocalRates(rate)
+    from memory_gateway.bounds.redis_rates import RedisRates
+
+    return RedisRates(settings.redis_url.get_secret_value(), rate)
 
 
 def _complain(error: Exception | str, code: int) -> int:

@@ -32,6 +32,8 @@ from mcp_types import Tool as ToolDefinition
 
 from memory_gateway.calls import Calls, RequestContext, failure, tool_question
 from memory_gateway.memory import Memory
+from memory_gateway.observation.mcp import McpObserver
+from memory_gateway.observation.observer import Observer
 from memory_gateway.principals import Identity, principal_of
 from memory_gateway.prompts import PROMPTS
 from memory_gateway.resources import TEMPLATE, fact_uri, list_facts, read_fact
@@ -58,7 +60,11 @@ class MemoryServer:
     """Answers MCP requests. `server` is the SDK's; `close_streams` ends subscriptions at once."""
 
     def __init__(
-        self, memory: Memory, tools: Sequence[AnyTool], client_id: str | None = None
+        self,
+        memory: Memory,
+        tools: Sequence[AnyTool],
+        client_id: str | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._memory = memory
         self._calls = Calls(memory, client_id)
@@ -83,6 +89,13 @@ class MemoryServer:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+        if observer:
+            self.server.middleware.append(McpObserver(observer, self._tools))
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for the memory."""
+        return self._calls.waiting
 
     async def give_up(self) -> None:
         """Has every call under way answered soon: first what only waits for a lock, then all."""

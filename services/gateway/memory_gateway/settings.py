@@ -6,7 +6,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "MCP_"
@@ -25,6 +32,13 @@ BAD_TOKEN = (
 )
 TWO_TOKENS = "MCP_AUTH_TOKEN and MCP_AUTH_TOKEN_FILE exclude each other: set one of them."
 UNREADABLE = "MCP_AUTH_TOKEN_FILE must be the name of a text file that can be read."
+BAD_PREVIOUS = (
+    "MCP_AUTH_TOKEN_PREVIOUS (or what MCP_AUTH_TOKEN_PREVIOUS_FILE holds) is the token of before"
+    f" and must be {SHORTEST_TOKEN} or more visible ASCII characters, or empty when it has ended."
+)
+TWO_PREVIOUS = (
+    "MCP_AUTH_TOKEN_PREVIOUS and MCP_AUTH_TOKEN_PREVIOUS_FILE exclude each other: set one of them."
+)
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 
@@ -46,6 +60,7 @@ def _lower(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Toolsets = Annotated[tuple[Literal["facts"], ...], NoDecode, BeforeValidator(_split)]
 Transport = Annotated[Literal["stdio", "http"], BeforeValidator(_lower)]
+LogFormat = Annotated[Literal["json", "text"], BeforeValidator(_lower)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
 
 
@@ -66,29 +81,51 @@ class GatewaySettings(BaseSettings):
     )
     auth_token: SecretStr | None = None
     auth_token_file: Path | None = None
+    auth_token_previous: SecretStr | None = None
+    auth_token_previous_file: Path | None = None
     allowed_hosts: Names = Field((), description="host names separated by commas")
     allowed_origins: Names = Field((), description="origins separated by commas")
     max_sessions: int = Field(1_000, ge=1, le=100_000, description="a number from 1 to 100000")
+    max_in_flight: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
+    rate_per_second: float = Field(300, gt=0, le=1e6, description="a number above 0, at most 1e6")
+    rate_burst: int = Field(1_000, ge=1, le=1_000_000, description="a number from 1 to 1000000")
+    redis_url: SecretStr | None = Field(None, description="redis://… or rediss://…")
     client_id: str | None = Field(
         None, max_length=128, description="a name of at most 128 characters"
     )
     enable_demo_tools: bool = Field(default=False, description="1 or 0")
     toolsets: Toolsets = Field(("facts",), description="a list of toolsets, which are: facts")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")
+    log_format: LogFormat | None = Field(None, description="json or text")
+    debug_log: Path | None = Field(None, description="the name of a file")
+    otel_endpoint: str | None = Field(
+        None,
+        validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
+        description="the URL of a collector (OTLP over HTTP)",
+    )
+    otel_service_name: str = Field("memory-bridge", validation_alias="OTEL_SERVICE_NAME")
 
     @model_validator(mode="before")
     @classmethod
-    def _read_token_file(cls, given: dict[str, Any]) -> dict[str, Any]:
-        name = given.get("auth_token_file")
-        if name is None:
-            return given
-        if given.get("auth_token") is not None:
+    def _read_token_files(cls, given: dict[str, Any]) -> dict[str, Any]:
+        file, previous_file = given.get("auth_token_file"), given.get("auth_token_previous_file")
+        if file and given.get("auth_token"):
             raise ValueError(TWO_TOKENS)
-        try:
-            token = Path(name).expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            raise ValueError(UNREADABLE) from None
-        return given | {"auth_token": token}
+        if previous_file and given.get("auth_token_previous"):
+            raise ValueError(TWO_PREVIOUS)
+        found: dict[str, str | None] = {}
+        if file:
+            found["auth_token"] = _token_in(Path(file))
+        if previous_file:
+            found["auth_token_previous"] = _previous_token_in(Path(previous_file))
+        return given | found
+
+    @field_validator("redis_url")
+    @classmethod
+    def _check_redis(cls, given: SecretStr | None) -> SecretStr | None:
+        if given and not given.get_secret_value().startswith(("redis://", "rediss://")):
+            raise ValueError
+        return given
 
     @model_validator(mode="after")
     def _check_token(self) -> Self:
@@ -97,7 +134,46 @@ class GatewaySettings(BaseSettings):
                 raise ValueError(NO_TOKEN)
         elif not _is_token(self.auth_token.get_secret_value()):
             raise ValueError(BAD_TOKEN)
+        previous = self.auth_token_previous
+        if previous is not None and not _is_token(previous.get_secret_value()):
+            raise ValueError(BAD_PREVIOUS)
         return self
+
+    def tokens(self) -> tuple[str, ...]:
+        """The installation's tokens: the present one, and the previous one if there is one. What
+        stands in files is read again. Raises `ValueError` with a sentence."""
+        present, previous = self.auth_token, self.auth_token_previous
+        tokens = (
+            _token_in(self.auth_token_file) if self.auth_token_file else _revealed(present),
+            _previous_token_in(self.auth_token_previous_file)
+            if self.auth_token_previous_file
+            else _revealed(previous),
+        )
+        for token, complaint in zip(tokens, (BAD_TOKEN, BAD_PREVIOUS), strict=True):
+            if token is not None and not _is_token(token):
+                raise BadSetting(complaint)
+        return tuple(token for token in tokens if token is not None)
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _token_in(file: Path) -> str:
+    try:
+        return file.expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError, RuntimeError):
+        raise ValueError(UNREADABLE) from None
+
+
+def _previous_token_in(file: Path) -> str | None:
+    """A file that is empty or is not there says that the token of before has ended."""
+    try:
+        return file.expanduser().read_text(encoding="utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, RuntimeError):
+        raise ValueError(BAD_PREVIOUS) from None
 
 
 def _is_token(token: str) -> bool:

@@ -13,6 +13,10 @@ class StandingStreams:
         self._open: set[asyncio.Future[None]] = set()
         self._closed = False
 
+    @property
+    def count(self) -> int:
+        return len(self._open)
+
     def close(self) -> None:
         """Ends every stream as if its client had gone, and lets none be opened any more."""
         self._closed = True

@@ -1,0 +1,85 @@
+"""Where log lines go: standard error, as JSON or as text, and never at the cost of a call."""
+
+import logging
+import queue
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from logging.handlers import QueueHandler
+from typing import Literal
+
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
+
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+MOST_WAITING = 10_000
+LAST_LINES_SECONDS = 1.0
+
+Format = Literal["json", "text"]
+
+
+@contextmanager
+def logging_to_stderr(level: str, form: Format) -> Generator[None]:
+    """Has everything logged while the context lasts, and the last lines at its end."""
+    writing = logging.StreamHandler(sys.stderr)
+    writing.setFormatter(_json() if form == "json" else logging.Formatter(TEXT))
+    waiting = WaitingLines(writing)
+    logging.basicConfig(level=level.upper(), handlers=[waiting], force=True)
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every session and request
+    try:
+        yield
+    finally:
+        waiting.finish()
+
+
+def _json() -> JsonFormatter:
+    renamed = {"levelname": "level", "name": "logger"}
+    return JsonFormatter(
+        "{levelname}{name}{message}",
+        style="{",
+        rename_fields=renamed,
+        timestamp="time",
+        json_ensure_ascii=False,
+        reserved_attrs=[*RESERVED_ATTRS, "color_message"],
+    )
+
+
+class WaitingLines(QueueHandler):
+    """Lines on their way to a handler that may block: a pipe that nobody reads must not hold up
+    the server. Of too many waiting lines the newest are dropped, and their number is told."""
+
+    def __init__(self, handler: logging.Handler) -> None:
+        self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST_WAITING)
+        super().__init__(self._lines)
+        self.setFormatter(logging.Formatter("%(message)s"))  # the handler adds the rest
+        self._handler = handler
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(record)
+        except queue.Full:
+            self._dropped += 1
+
+    def finish(self) -> None:
+        """Waits for the last lines, but not for ever."""
+        try:
+            self._lines.put(None, timeout=LAST_LINES_SECONDS)
+        except queue.Full:
+            return
+        self._thread.join(LAST_LINES_SECONDS)
+
+    def _write(self) -> None:
+        while (record := self._lines.get()) is not None:
+            self._handler.handle(record)
+            if self._dropped and self._lines.empty():
+                dropped, self._dropped = self._dropped, 0
+                self._handler.handle(_told(dropped))
+
+
+def _told(dropped: int) -> logging.LogRecord:
+    text = "%d log lines were dropped: standard error is not read fast enough"
+    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (dropped,), None)
