@@ -7,10 +7,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from memory_gateway.auth import InstallationToken
 from memory_gateway.calls import UNDER_WAY, Calls
 from memory_gateway.frames import LineReader, Unreadable
-from memory_gateway.principals import INSTALLATION, LOCAL, Identity
+from memory_gateway.principals import LOCAL, Identity
 from memory_store.contract import Busy, Caller, FactWrite, Unavailable
 
 WAIT = 20.0
@@ -125,11 +124,3 @@ def test_of_a_line_that_is_too_long_almost_nothing_is_kept():
 def test_an_id_inside_the_params_is_not_taken_for_the_messages(line):
     [frame] = LineReader().feed(line + b"\n")
     assert frame.answer.id is None
-
-
-@pytest.mark.anyio
-async def test_the_token_of_the_installation_proves_the_installation():
-    verifier = InstallationToken("the token")
-    assert await verifier.verify("the token") == INSTALLATION
-    assert await verifier.verify("another") is None
-    assert "the token" not in repr(vars(verifier))

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+import anyio
 import anyio.to_thread
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
@@ -14,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from memory_gateway.asgi import HostCheck, JsonErrors, Receive, Scope, Send, Tolerance
-from memory_gateway.auth import OPEN_PATHS, BearerDoor, Verifier
+from memory_gateway.auth import OPEN_PATHS, BearerDoor
 from memory_gateway.bodies import MessageBodies
 from memory_gateway.bounds.limits import InFlight, RateLimit
 from memory_gateway.bounds.rates import LocalRates, Rate, Rates
@@ -26,6 +27,7 @@ from memory_gateway.observation.observer import Observer
 from memory_gateway.observation.route import metrics_route
 from memory_gateway.sessions import Sessions
 from memory_gateway.streams import StandingStreams
+from memory_gateway.tokens import Verifier
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +79,8 @@ class Application:
         self._in_flight = InFlight(app, door.most_in_flight)
         limited = RateLimit(self._in_flight, door.rates, door.rate.per_second)
         hosts = [*LOCAL_HOSTS, *door.hosts]
-        checked = HostCheck(BearerDoor(limited, door.verifier), hosts, door.origins, OPEN_PATHS)
+        self._door = BearerDoor(limited, door.verifier)
+        checked = HostCheck(self._door, hosts, door.origins, OPEN_PATHS)
         self._app = HttpObserver(checked, observer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,8 +103,10 @@ class Application:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
-        async with self._manager.run():
+        async with self._manager.run(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._door.watch)
             yield
+            tasks.cancel_scope.cancel()
 
 
 async def _healthz(_request: Request) -> JSONResponse:

@@ -1,77 +1,64 @@
 """The door: who may speak to the gateway over HTTP, decided before a body is read."""
 
-import hmac
-from hashlib import sha256
-from typing import Protocol
+from memory_gateway.asgi import App, Receive, Scope, Send
+from memory_gateway.challenge import refuse_for_now, refuse_token
+from memory_gateway.principals import PRINCIPAL
+from memory_gateway.tokens import Verifier, proof_of
+from memory_gateway.visits import Visits
+from memory_store.contract import StoreError
 
-from memory_gateway.asgi import App, Receive, Scope, Send, refuse
-from memory_gateway.principals import INSTALLATION, PRINCIPAL, Principal
-
-UNAUTHORIZED = -32001
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-
-
-class Verifier(Protocol):
-    async def verify(self, token: str) -> Principal | None:
-        """Returns who the token proves, None if it proves nobody."""
-        ...
-
-
-class InstallationToken:
-    """The one token of the installation. Kept as its hash, compared in constant time."""
-
-    def __init__(self, token: str) -> None:
-        self._digest = _digest(token)
-
-    async def verify(self, token: str) -> Principal | None:
-        return INSTALLATION if hmac.compare_digest(_digest(token), self._digest) else None
+NOT_VALID = "The bearer token is not valid."
+TWICE = "The Authorization header was sent more than once."
+NOT_BEARER = "The Authorization header must be: Bearer <token>."
 
 
 class BearerDoor:
-    """Lets a request through with its principal in the scope, or refuses it with 401.
+    """Lets a request through with its principal in the scope, or refuses it: with 401, or with
+    503 when nobody can say whom the token proves.
 
-    Only the Authorization header counts: not a cookie, not the query.
+    Only the Authorization header counts: not a cookie, not the query. What was let through is
+    ended within 5 seconds of the end of its token, as long as `watch` runs.
     """
 
     def __init__(self, app: App, verifier: Verifier) -> None:
         self._app = app
         self._verifier = verifier
+        self._visits = Visits(app, verifier)
+        self.watch = self._visits.watch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or _is_open(scope):
             await self._app(scope, receive, send)
             return
         token, complaint = _bearer(scope)
-        principal = await self._verifier.verify(token) if token else None
-        if principal is None:
-            await _refuse(scope, send, complaint)
+        if not token:
+            await refuse_token(scope, send, complaint)
             return
-        await self._app({**scope, PRINCIPAL: principal}, receive, send)
+        proof = proof_of(token)
+        try:
+            principal = await self._verifier.verify(proof)
+        except StoreError:
+            await refuse_for_now(scope, send)
+            return
+        if principal is None:
+            await refuse_token(scope, send, NOT_VALID)
+            return
+        await self._visits.serve(proof, {**scope, PRINCIPAL: principal}, receive, send)
 
 
 def _is_open(scope: Scope) -> bool:
     return scope["type"] == "http" and scope["path"] in OPEN_PATHS
 
 
-def _bearer(scope: Scope) -> tuple[str | None, str | None]:
-    """The token, and what to say if it is missing or proves nobody."""
+def _bearer(scope: Scope) -> tuple[bytes | None, str | None]:
+    """The token, or what is wrong where one was meant."""
     values = [value for name, value in scope["headers"] if name == b"authorization"]
     if not values:
         return None, None
     if len(values) > 1:
-        return None, "The Authorization header was sent more than once."
-    scheme, _, token = values[0].decode("latin-1").partition(" ")
-    if scheme.lower() != "bearer":
-        return None, "The Authorization header must be: Bearer <token>."
-    return token.strip(), "The bearer token is not valid."
-
-
-async def _refuse(scope: Scope, send: Send, complaint: str | None) -> None:
-    challenge = 'Bearer error="invalid_token"' if complaint else "Bearer"
-    message = complaint or "A bearer token is required: send Authorization: Bearer <token>."
-    headers = [(b"www-authenticate", challenge.encode())]
-    await refuse(scope, send, 401, UNAUTHORIZED, message, headers)
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogateescape")).digest()
+        return None, TWICE
+    scheme, _, token = values[0].partition(b" ")
+    if scheme.lower() != b"bearer":
+        return None, NOT_BEARER
+    return token.strip(b" "), NOT_VALID
