@@ -11,3 +11,6 @@ def pytest_addoption(parser):
     parser.addoption(
         "--rounds", type=int, default=6, help="how often the crash tests kill a store (6)"
     )
+    parser.addoption(
+        "--restarts", type=int, default=4, help="how often a gateway is killed under stubs (4)"
+    )

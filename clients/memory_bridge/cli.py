@@ -16,12 +16,15 @@ from memory_bridge.commands import (
     search,
     serve,
     stats,
+    stdio,
 )
+from memory_bridge.commands.programs import Program
 from memory_bridge.errors import ProtocolError
 
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
 
+PROGRAMS = (stdio.PROGRAM,)
 COMMANDS = (*facts.COMMANDS, *search.COMMANDS, *history.COMMANDS, *stats.COMMANDS)
 
 _EPILOG = f"""\
@@ -33,8 +36,8 @@ unless it is a number or the dash alone.
 A command that asks no running server starts one for itself, which takes a second or two:
 with $MCP_URL or --url it is answered at once.
 
-backup, restore FILE, export, import, check and retain work on the store itself, with or without
-a server: on the file that --db names, or else on what the server's settings name.
+backup, restore FILE, export, import, check, retain and migrate-to work on the store itself, without
+asking a server: on the file that --db names, or else on what the server's settings name.
 
 {exits.EXPLAINED}"""
 
@@ -83,9 +86,11 @@ def _parsed(words: list[str], options: Namespace) -> Namespace:
 
 
 def _obey(options: Namespace) -> int:
+    streams.require_output()
+    if isinstance(options.command, Program):
+        return options.command.run(options)
     from memory_bridge.output import Screen  # noqa: PLC0415  # --help does without it
 
-    streams.require_output()
     screen = Screen(sys.stdout, sys.stderr)
     if (operation := operations.meant(options)) is not None:
         found = operations.run(operation, options, screen)
@@ -135,7 +140,7 @@ def _parser() -> ArgumentParser:
     _add_common(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser(serve.NAME, help=serve.HELP).set_defaults(command=None)
-    for command in (*COMMANDS, *operations.OPERATIONS):
+    for command in (*COMMANDS, *operations.OPERATIONS, *PROGRAMS):
         child = commands.add_parser(command.name, help=command.help, description=command.help)
         command.options(child)
         _add_common(child)

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -36,6 +36,11 @@ class Origin:
         self.secure = parts.scheme == "https"
         self.host = parts.hostname
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and the port, the usual one if the URL names none."""
+        return self.host, self.port or (HTTPS_PORT if self.secure else HTTP_PORT)
 
     def connect(self, deadline: Deadline) -> HTTPConnection:
         kind = HTTPSConnection if self.secure else HTTPConnection
@@ -107,10 +112,13 @@ class Connection:
             selector.register(self._socket, selectors.EVENT_READ)
             return bool(selector.select(0))
 
-    def close(self) -> None:
-        # A thread that reads is woken by shutdown; by close it would not be.
+    def hang_up(self) -> None:
+        """Wakes the thread that reads, whose part it is then to close."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.hang_up()
         self._http.close()
         if self._response is not None:
             self._response.close()
@@ -168,10 +176,12 @@ class ConnectionPool:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            connections = [*self._idle, *self._busy]
-            self._idle = []
-        for connection in connections:
+            idle, self._idle = self._idle, []
+            busy = list(self._busy)
+        for connection in idle:
             connection.close()
+        for connection in busy:
+            connection.hang_up()
 
 
 class _Wire:

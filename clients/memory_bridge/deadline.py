@@ -12,6 +12,10 @@ class Deadline:
         self._clock = clock
         self._end = clock() + seconds
 
+    @property
+    def is_over(self) -> bool:
+        return self._clock() >= self._end
+
     def remaining(self) -> float:
         """Returns the seconds that are left, more than 0. Raises `TimedOut` when none are."""
         left = self._end - self._clock()
@@ -21,3 +25,10 @@ class Deadline:
 
     def expired(self) -> TimedOut:
         return TimedOut(f"The server did not answer within {self.seconds:g} seconds.")
+
+
+class Silence(Deadline):
+    """Begins anew with every read: the peer may go on for ever, as long as it says something."""
+
+    def remaining(self) -> float:
+        return self.seconds

@@ -75,11 +75,15 @@ class Forbidden(ClientError):
 
 
 class HTTPFailure(ClientError):
-    """The server, or something before it, refused the request with this HTTP status."""
+    """The server, or something before it, refused the request with this HTTP status.
 
-    def __init__(self, message: str, status: int) -> None:
+    `retry_after` are the seconds after which it asks to be tried again, None if it does not.
+    """
+
+    def __init__(self, message: str, status: int, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after = retry_after
 
 
 class ProtocolError(ClientError):

@@ -1,6 +1,7 @@
 """MCP over streamable HTTP: a POST for each message, answered by JSON or by an event stream."""
 
 import contextlib
+import threading
 from collections.abc import Generator, Mapping
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
@@ -19,6 +20,7 @@ _FAREWELL_SECONDS = 1.0
 _STREAM_END_SECONDS = 0.05
 _NO_HEADERS: Mapping[str, str] = {}
 _SESSION = "Mcp-Session-Id"
+_EVENT_STREAM = "text/event-stream"
 
 
 class HttpTransport:
@@ -28,13 +30,23 @@ class HttpTransport:
         """Raises ValueError, with a sentence, for a bad URL or token."""
         self._origin = Origin(url)
         self._pool = ConnectionPool(self._origin)
-        self._headers = {
+        self._headers: Mapping[str, str] = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
             **_authorization(token),
         }
         self._session = _NO_HEADERS
         self._receive: Receiver = lambda _message: None
+        self._tracking = threading.Lock()
+        self._in_flight: dict[object, Connection] = {}
+
+    @property
+    def has_session(self) -> bool:
+        return _SESSION in self._session
+
+    def use_token(self, token: str) -> None:
+        """Sends another token from now on. Raises ValueError for a bad one."""
+        self._headers = {**self._headers, **_authorization(token)}
 
     def open(self, receive: Receiver) -> None:
         self._receive = receive
@@ -42,7 +54,8 @@ class HttpTransport:
     def request(self, message: Message, deadline: Deadline) -> Message:
         greeting = message["method"] == "initialize"
         headers = _NO_HEADERS if greeting else self._headers_of(message)
-        with self._exchange(self._post(message, headers), deadline) as response:
+        post = self._post(message, headers)
+        with self._exchange(post, deadline, message["id"]) as response:
             answer = self._answer(message["id"], response)
         if greeting and "result" in answer:
             self._session = _session_headers(response, answer["result"])
@@ -51,6 +64,23 @@ class HttpTransport:
     def send(self, message: Message, deadline: Deadline) -> None:
         with self._exchange(self._post(message, self._headers_of(message)), deadline):
             pass
+
+    def listen(self, deadline: Deadline) -> None:
+        """Receives what the server says by itself in this session, until it ends the stream.
+
+        Raises what `request` raises.
+        """
+        with self._exchange(self._outgoing("GET", b"", self._session), deadline) as response:
+            if responses.content_type(response) != _EVENT_STREAM:
+                raise ProtocolError(f"{self._origin.name} does not answer GET with a stream.")
+            for data in message_data(responses.chunks(response)):
+                self._receive(messages.parse(data))
+
+    def interrupt(self, request_id: object) -> None:
+        """Hangs up on a request that another thread waits for; there it raises."""
+        with self._tracking:
+            if (connection := self._in_flight.get(request_id)) is not None:
+                connection.hang_up()
 
     def abandon(self, request: Message, reason: str) -> None:
         # In the modern era the connection that was closed has said it already.
@@ -80,10 +110,14 @@ class HttpTransport:
         return Outgoing(method, self._origin.target, body, {**self._headers, **headers})
 
     @contextlib.contextmanager
-    def _exchange(self, outgoing: Outgoing, deadline: Deadline) -> Generator[HTTPResponse]:
+    def _exchange(
+        self, outgoing: Outgoing, deadline: Deadline, request_id: object = None
+    ) -> Generator[HTTPResponse]:
         """Sends and yields the response, raising when it is a refusal; drains it afterwards."""
         with self._wire_errors(deadline):
             connection = self._sent(outgoing, deadline)
+        with self._tracking:
+            self._in_flight[request_id] = connection
         try:
             with self._wire_errors(deadline):
                 response = connection.response()
@@ -94,6 +128,8 @@ class HttpTransport:
             with contextlib.suppress(ClientError, OSError, HTTPException):
                 responses.body(response)
         finally:
+            with self._tracking:
+                self._in_flight.pop(request_id, None)
             self._pool.give_back(connection)
 
     def _sent(self, outgoing: Outgoing, deadline: Deadline) -> Connection:
@@ -123,7 +159,7 @@ class HttpTransport:
 
     def _answer(self, request_id: int, response: HTTPResponse) -> Message:
         kind = responses.content_type(response)
-        if kind == "text/event-stream":
+        if kind == _EVENT_STREAM:
             return self._streamed_answer(request_id, response)
         if kind != "application/json":
             raise ProtocolError(

@@ -76,7 +76,7 @@ def client_for(options: Namespace, settings: Settings) -> Client:
     if url is None:
         return _started(file, settings, timeout)
     try:
-        return Client.http(_endpoint(url), token=_token(options, settings), timeout=timeout)
+        return Client.http(endpoint_of(url), token=token_of(options, settings), timeout=timeout)
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
 
@@ -93,7 +93,8 @@ def _started(file: str | None, settings: Settings, timeout: float) -> Client:
     return Client.stdio(command, environment=settings.server_environment, timeout=timeout)
 
 
-def _token(options: Namespace, settings: Settings) -> str | None:
+def token_of(options: Namespace, settings: Settings) -> str | None:
+    """Returns the token as it is now: one in a file is read anew each time."""
     token: str | None = getattr(options, "token", None)
     file: str | None = getattr(options, "token_file", None)
     if token and file:
@@ -101,7 +102,7 @@ def _token(options: Namespace, settings: Settings) -> str | None:
     return token or (token_in(file) if file else settings.token)
 
 
-def _endpoint(url: str) -> str:
+def endpoint_of(url: str) -> str:
     """Completes the address of a server to that of its MCP endpoint."""
     scheme, mark, rest = url.partition("://")
     host, slash, path = rest.partition("/")

@@ -26,7 +26,7 @@ _PLAIN_HEADER = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=")
 
 
-def request(request_id: int, method: str, params: Message | None) -> Message:
+def request(request_id: int | str, method: str, params: Message | None) -> Message:
     return {"id": request_id, **notification(method, params)}
 
 
@@ -64,6 +64,10 @@ def as_object(value: Any) -> Message | None:
     return cast("Message", value) if isinstance(value, dict) else None
 
 
+def params_of(message: Message) -> Message:
+    return as_object(message.get("params")) or {}
+
+
 def is_answer(message: Message) -> bool:
     return "method" not in message and ("result" in message or "error" in message)
 
@@ -96,8 +100,16 @@ def with_envelope(params: Message | None, client_info: Message) -> Message:
 
 def envelope_version(message: Message) -> str | None:
     """Returns the version that a modern message names; None for one of the handshake era."""
-    params: Message = message.get("params") or {}
-    return params.get("_meta", {}).get(_VERSION_KEY)
+    meta = as_object(params_of(message).get("_meta")) or {}
+    version = meta.get(_VERSION_KEY)
+    return version if isinstance(version, str) else None
+
+
+def envelope_of(message: Message) -> Message:
+    """Returns the envelope of a modern message, for another one in the same name; else empty."""
+    meta = as_object(params_of(message).get("_meta")) or {}
+    names = (_VERSION_KEY, _CLIENT_KEY, _CAPABILITIES_KEY)
+    return {name: meta[name] for name in names if name in meta}
 
 
 def routing_headers(message: Message) -> dict[str, str]:
@@ -106,9 +118,9 @@ def routing_headers(message: Message) -> dict[str, str]:
     if version is None:
         return {}
     headers = {"MCP-Protocol-Version": version, "Mcp-Method": message["method"]}
-    if key := _NAMED.get(message["method"]):
-        headers["Mcp-Name"] = _header_value(str(message["params"][key]))
-    return headers
+    # Without a name there is no header: the server says better than we could what is missing.
+    name = message["params"].get(_NAMED.get(message["method"]))
+    return headers if name is None else {**headers, "Mcp-Name": _header_value(str(name))}
 
 
 def _header_value(text: str) -> str:

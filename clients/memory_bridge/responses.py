@@ -62,7 +62,8 @@ def refusal(response: HTTPResponse, *, has_session: bool) -> ClientError:
         return told
     wait = response.getheader("Retry-After", "")
     again = f" Try again in {wait} seconds." if wait.isdigit() else ""
-    return HTTPFailure(f"The server refused the request ({status}): {reason}{again}", status)
+    told_so = f"The server refused the request ({status}): {reason}{again}"
+    return HTTPFailure(told_so, status, float(wait) if wait.isdigit() else None)
 
 
 def _json_rpc_error(text: bytes) -> MCPError | None:

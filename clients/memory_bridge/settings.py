@@ -1,6 +1,7 @@
 """What the environment says to the command line; read here and nowhere else."""
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +12,16 @@ from memory_bridge.exits import WrongUsageError
 
 @dataclass(frozen=True)
 class Settings:
-    """`server_environment` is what a server that the command starts is given."""
+    """`server_environment` is what a server that the command starts is given.
+
+    `state_folder` is where files of running programs lie; None if there is no home for it.
+    """
 
     url: str | None = None
     token: str | None = None
     client_id: str | None = None
     server_environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    state_folder: Path | None = None
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -27,6 +32,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         client_id=_text(environ, "MCP_CLIENT_ID"),
         # Whatever the environment says of serving, the command talks to its server over stdio.
         server_environment={**environ, "MCP_TRANSPORT": "stdio"},
+        state_folder=_state_folder(environ),
     )
 
 
@@ -51,6 +57,25 @@ def _token(environ: Mapping[str, str]) -> str | None:
         return token
     file = environ.get("MCP_AUTH_TOKEN_FILE")
     return token_in(file) if file else None
+
+
+def _state_folder(environ: Mapping[str, str]) -> Path | None:
+    """Returns the folder that the server keeps the memory in when it is told no other place."""
+    try:
+        if folder := _text(environ, "MCP_MEMORY_STORE_DIR"):
+            return Path(folder).expanduser().absolute()
+        return _data_folder(environ) / "memory-bridge"
+    except RuntimeError:
+        return None
+
+
+def _data_folder(environ: Mapping[str, str]) -> Path:
+    """Raises RuntimeError when the user has no home."""
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
 
 
 def _text(environ: Mapping[str, str], name: str) -> str | None:

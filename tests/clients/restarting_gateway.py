@@ -1,0 +1,65 @@
+"""A gateway on one port and one file that is killed and comes again."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from gateway_serving import TOKEN, command, environment
+
+SECONDS = 60.0
+
+
+class RestartingGateway:
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.token_file = folder / "token"
+        self.token_file.write_text(TOKEN)
+        self._database = folder / "memory.db"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, wait: bool = True) -> None:
+        self._process = subprocess.Popen(
+            command(str(self._database), "--http"),
+            stderr=subprocess.PIPE,
+            env=environment(MCP_HTTP_PORT=str(self.port), MCP_AUTH_TOKEN=TOKEN),
+        )
+        listening = threading.Event()
+        threading.Thread(target=self._drain, args=(listening,), daemon=True).start()
+        assert not wait or listening.wait(SECONDS), "the gateway does not start"
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(SECONDS)
+
+    def _drain(self, listening: threading.Event) -> None:
+        with self._process.stderr as said:
+            for line in said:
+                if line.startswith(b"listening on "):
+                    listening.set()
+
+    @contextlib.contextmanager
+    def running(self):
+        self.start()
+        try:
+            yield self
+        finally:
+            self.kill()
+
+    def stub(self, *options: str) -> list[str]:
+        """The command line of a stub in front of it."""
+        words = ["stdio", "--url", self.url, "--token-file", str(self.token_file), *options]
+        return [sys.executable, "-P", "-m", "memory_bridge", *words]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
