@@ -65,7 +65,7 @@ class Application:
             session_idle_timeout=SESSION_IDLE_SECONDS,
             max_sessions=None,  # Sessions knows better what to do when there are too many
         )
-        self._streams = StandingStreams(StreamableHTTPASGIApp(self._manager))
+        self._streams = StandingStreams(StreamableHTTPASGIApp(self._manager), server.sessions)
         tolerant = JsonErrors(Tolerance(self._streams))
         self._sessions = Sessions(tolerant, door.most_sessions)
         endpoint = MessageBodies(self._sessions, LARGEST_BODY, BODY_SECONDS)

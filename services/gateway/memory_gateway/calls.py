@@ -189,10 +189,8 @@ def _brief(fact: Fact) -> str:
     return json.dumps(current, ensure_ascii=False)
 
 
-def tool_question(
-    tool: AnyTool, arguments: BaseModel
-) -> Callable[[Context], tuple[CallToolResult, list[Fact]]]:
-    def question(context: Context) -> tuple[CallToolResult, list[Fact]]:
-        return success(tool.run(context, arguments)), context.changed
+def tool_question(tool: AnyTool, arguments: BaseModel) -> Callable[[Context], CallToolResult]:
+    def question(context: Context) -> CallToolResult:
+        return success(tool.run(context, arguments))
 
     return question

@@ -4,13 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from mcp.server.lowlevel import Server
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    ResourcesListChanged,
-    ResourceUpdated,
-)
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -23,24 +17,28 @@ from mcp_types import (
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
+    NotificationParams,
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    ServerCapabilities,
     ToolAnnotations,
 )
 from mcp_types import Tool as ToolDefinition
 
 from memory_gateway.calls import Calls, RequestContext, failure, tool_question
+from memory_gateway.live import Live
 from memory_gateway.memory import Memory
 from memory_gateway.observation.mcp import McpObserver
 from memory_gateway.observation.observer import Observer
 from memory_gateway.principals import Identity, principal_of
 from memory_gateway.prompts import PROMPTS
-from memory_gateway.resources import TEMPLATE, fact_uri, list_facts, read_fact
+from memory_gateway.resources import TEMPLATE, list_facts, read_fact
+from memory_gateway.subscriptions import ListenStreams, SessionSubscriptions
 from memory_gateway.tools.arguments import shorten
 from memory_gateway.tools.registry import AnyTool, Context
 from memory_gateway.version import VERSION
-from memory_store.contract import Fact, Forbidden, Invalid, NotFound, StoreError
+from memory_store.contract import Forbidden, Invalid, NotFound, StoreError
 
 NAME = "memory-bridge"
 HURRY_SECONDS = 0.2
@@ -56,8 +54,30 @@ INSTRUCTIONS = (
 Answer = TypeVar("Answer")
 
 
+class _Server(Server[dict[str, Any]]):
+    """Says to sessions of every transport that it tells them when the list of facts changes: the
+    SDK asks each transport, and streamable HTTP does not say."""
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        del notification_options
+        return super().get_capabilities(
+            NotificationOptions(resources_changed=True),
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+
+
 class MemoryServer:
-    """Answers MCP requests. `server` is the SDK's; `close_streams` ends subscriptions at once."""
+    """Answers MCP requests. `server` is the SDK's, `live` what is told of the trail, `sessions`
+    what sessions have subscribed to."""
 
     def __init__(
         self,
@@ -71,10 +91,10 @@ class MemoryServer:
         self._tools = {tool.name: tool for tool in tools}
         self._definitions = [definition(tool) for tool in tools]
         self._prompts = {prompt.prompt.name: prompt for prompt in PROMPTS}
-        self._bus = InMemorySubscriptionBus()
-        self._listen = ListenHandler(self._bus)
-        self.close_streams = self._listen.close
-        self.server: Server[dict[str, Any]] = Server(
+        self.live = Live(memory.store)
+        self.sessions = SessionSubscriptions(self.live.writes)
+        self._listen = ListenStreams(self.live.writes)
+        self.server: Server[dict[str, Any]] = _Server(
             NAME,
             version=VERSION,
             title="Memory Bridge",
@@ -85,12 +105,26 @@ class MemoryServer:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_resource_templates,
             on_read_resource=self._read_resource,
+            on_subscribe_resource=self.sessions.subscribe,
+            on_unsubscribe_resource=self.sessions.unsubscribe,
             on_subscriptions_listen=self._listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
+        self.server.add_notification_handler(
+            "notifications/initialized", NotificationParams, self.sessions.introduce
+        )
         if observer:
             self.server.middleware.append(McpObserver(observer, self._tools))
+
+    def close_streams(self) -> None:
+        """Ends subscriptions in order."""
+        self._listen.close()
+
+    def counts(self) -> dict[str, int]:
+        """Who hears of changes now, and how many were dropped because they did not read."""
+        sessions = self.sessions.counts
+        return {"listen_streams": self._listen.count, "dropped": self._listen.dropped, **sessions}
 
     @property
     def waiting(self) -> int:
@@ -123,19 +157,11 @@ class MemoryServer:
         try:
             arguments = tool.read(params.arguments)
             identity = self._identify(context, arguments.client_id)
-            result, changed = await self._calls.ask(
+            return await self._calls.ask(
                 identity, tool_question(tool, arguments), reading=tool.read_only
             )
         except StoreError as error:
             return failure(error)
-        await self._announce(changed)
-        return result
-
-    async def _announce(self, changed: Sequence[Fact]) -> None:
-        for fact in changed:
-            await self._bus.publish(ResourceUpdated(uri=fact_uri(fact.namespace, fact.key)))
-        if changed:
-            await self._bus.publish(ResourcesListChanged())
 
     async def _list_resources(
         self, context: RequestContext, params: PaginatedRequestParams | None
