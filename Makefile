@@ -47,8 +47,8 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-vers
   --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
 lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the newest versions
-	$(COMPILE) --extra server --output-file requirements/server.lock
-	$(COMPILE) --extra server --extra postgres --group dev --constraint requirements/server.lock \
+	$(COMPILE) --extra server --extra otel --output-file requirements/server.lock
+	$(COMPILE) --extra server --extra otel --extra postgres --group dev --constraint requirements/server.lock \
 	  --output-file requirements/dev.lock
 
 clean: ## Remove what was built; the memory and its token stay

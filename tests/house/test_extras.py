@@ -39,7 +39,11 @@ def third_party(folder):
 
 @pytest.mark.parametrize(
     ("service", "extras"),
-    [("store", ["store", "postgres"]), ("embedder", ["embedder"]), ("gateway", ["gateway"])],
+    [
+        ("store", ["store", "postgres"]),
+        ("embedder", ["embedder"]),
+        ("gateway", ["gateway", "otel"]),
+    ],
 )
 def test_a_service_asks_for_all_that_it_imports(service, extras):
     lines = [line for extra in extras for line in EXTRAS[extra]]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_embedder.settings import EmbedderSettings
-from memory_gateway.settings import GatewaySettings
+from memory_gateway.settings import GatewaySettings, variable_names
 from memory_store.settings import StoreSettings
 
 README = Path(__file__).parents[2] / "README.md"
@@ -45,10 +45,10 @@ def url(environment):
 
 
 def test_the_settings_table_names_every_setting_and_no_other():
-    documented = set(re.findall(r"`(MCP_[A-Z_]+)`", README.read_text("utf-8")))
+    documented = set(re.findall(r"`((?:MCP|OTEL)_[A-Z_]+)`", README.read_text("utf-8")))
 
     settings = (GatewaySettings, StoreSettings, EmbedderSettings)
-    known = {f"MCP_{field.upper()}" for model in settings for field in model.model_fields}
+    known = variable_names(*settings)
     assert documented == known | {"MCP_URL", "MCP_DEBUG"}  # the command line's own
 
 

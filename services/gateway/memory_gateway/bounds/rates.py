@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 MOST_NAMES = 10_000
+ROUNDING = 1e-6
+"""Seconds within which sums of floats count as equal."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Rate:
 
     @property
     def tolerance(self) -> float:
-        return (self.burst - 1) * self.interval
+        return (self.burst - 1) * self.interval + ROUNDING
 
 
 class Rates(Protocol):

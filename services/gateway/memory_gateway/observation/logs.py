@@ -75,9 +75,14 @@ class WaitingLines(QueueHandler):
     def _write(self) -> None:
         while (record := self._lines.get()) is not None:
             self._handler.handle(record)
-            if self._dropped and self._lines.empty():
-                dropped, self._dropped = self._dropped, 0
-                self._handler.handle(_told(dropped))
+            if self._lines.empty():
+                self._tell_of_dropped()
+        self._tell_of_dropped()
+
+    def _tell_of_dropped(self) -> None:
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._handler.handle(_told(dropped))
 
 
 def _told(dropped: int) -> logging.LogRecord:

@@ -1,0 +1,62 @@
+"""A Redis server for the tests, where the machine has one."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+SECONDS = 20.0
+
+
+class RedisServer:
+    """Kept in memory only, on 127.0.0.1; it can be stopped and started again on its port."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self._program = program
+        self._folder = folder
+        self.port = _free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        options = ("--save", "", "--appendonly", "no", "--bind", "127.0.0.1")
+        self._process = subprocess.Popen(
+            [self._program, "--port", str(self.port), "--dir", str(self._folder), *options],
+            stdout=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return
+            time.sleep(0.02)
+        raise AssertionError("Redis did not start")
+
+    def stop(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait(SECONDS)
+            self._process = None
+
+
+@contextmanager
+def redis_server(folder: Path) -> Iterator[RedisServer]:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("NOT TESTED: redis-server is not installed here")
+    server = RedisServer(program, folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
