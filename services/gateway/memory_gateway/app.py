@@ -1,7 +1,7 @@
 """The HTTP application: MCP behind its door, and two questions about health."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,40 +12,47 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from memory_gateway.asgi import HostCheck, JsonErrors, Receive, Scope, Send, Tolerance
+from memory_gateway.asgi import REFUSED, JsonErrors, Receive, Scope, Send, Tolerance, refuse
 from memory_gateway.auth import OPEN_PATHS, BearerDoor
-from memory_gateway.bodies import MessageBodies
+from memory_gateway.bodies import LARGEST_BODY, MessageBodies
 from memory_gateway.bounds.limits import InFlight, RateLimit
 from memory_gateway.bounds.rates import LocalRates, Rate, Rates
+from memory_gateway.cors import CrossOrigin
+from memory_gateway.hosts import LOCAL_HOSTS, HostCheck, HostNames
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
 from memory_gateway.observation.http import HttpObserver
 from memory_gateway.observation.metrics import store_gauges
 from memory_gateway.observation.observer import Observer
 from memory_gateway.observation.route import metrics_route
+from memory_gateway.proxies import behind_proxies
 from memory_gateway.sessions import Sessions
 from memory_gateway.streams import StandingStreams
 from memory_gateway.tokens import Verifier
+from memory_gateway.transports.duplex import Duplexes
+from memory_gateway.transports.sse import EventStreams
+from memory_gateway.transports.websocket import WebSockets
 
 logger = logging.getLogger(__name__)
 
-LARGEST_BODY = 4 * 1024 * 1024
 BODY_SECONDS = 30.0
 SESSION_IDLE_SECONDS = 12 * 3600
 DEFAULT_RATE = Rate(per_second=300, burst=1_000)
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+MESSAGES = "/messages"
+NOT_FOUND = "Nothing is served at this address; MCP is at /mcp."
 
 
 @dataclass(frozen=True)
 class Door:
     """Who may come in, and how much each may ask: what proves a caller, the host names and
-    origins that are served, and the bounds."""
+    origins that are served, the proxies that say whom they serve, and the bounds."""
 
     verifier: Verifier
     hosts: Iterable[str] = ()
-    origins: Iterable[str] = ()
+    origins: Collection[str] = ()
+    proxies: Collection[str] = ()
     most_sessions: int = 1_000
     rates: Rates = field(default_factory=partial(LocalRates, DEFAULT_RATE))
     rate: Rate = DEFAULT_RATE
@@ -69,19 +76,25 @@ class Application:
         tolerant = JsonErrors(Tolerance(self._streams))
         self._sessions = Sessions(tolerant, door.most_sessions)
         endpoint = MessageBodies(self._sessions, LARGEST_BODY, BODY_SECONDS)
-        routes = [Route(path, endpoint) for path in ("/mcp", "/mcp/")]
+        self._duplexes = Duplexes(server.server)
+        routes = [
+            *(Route(path, endpoint) for path in ("/mcp", "/mcp/")),
+            *self._other_transports(),
+        ]
         health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
         metrics = Route("/metrics", metrics_route(observer.metrics))
         app = Starlette(routes=[*routes, *health, metrics], lifespan=self._lifespan)
         app.router.redirect_slashes = False
+        app.router.default = _not_found
         observer.metrics.watch(store_gauges(memory.store))
         observer.metrics.watch(self._gauges)
         self._in_flight = InFlight(app, door.most_in_flight)
         limited = RateLimit(self._in_flight, door.rates, door.rate.per_second)
-        hosts = [*LOCAL_HOSTS, *door.hosts]
+        hosts = HostNames((*LOCAL_HOSTS, *door.hosts))
         self._door = BearerDoor(limited, door.verifier)
         checked = HostCheck(self._door, hosts, door.origins, OPEN_PATHS)
-        self._app = HttpObserver(checked, observer)
+        observed = HttpObserver(checked, observer)
+        self._app = CrossOrigin(behind_proxies(observed, door.proxies), door.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -90,6 +103,7 @@ class Application:
         """Ends what would otherwise go on for ever: subscriptions and the streams of sessions."""
         self._server.close_streams()
         self._streams.close()
+        self._duplexes.close()
 
     async def give_up(self) -> None:
         """Has every call under way answered soon."""
@@ -101,12 +115,24 @@ class Application:
         yield "in_flight", "Requests under way, streams aside.", self._in_flight.under_way
         yield "calls_waiting", "Calls in worker threads or waiting for one.", self._server.waiting
 
+    def _other_transports(self) -> Iterator[BaseRoute]:
+        events = EventStreams(self._duplexes, self._sessions, MESSAGES)
+        messages = MessageBodies(events.messages, LARGEST_BODY, BODY_SECONDS)
+        sockets = WebSockets(self._duplexes, self._sessions)
+        yield Route("/sse", events)
+        yield from (Route(path, messages) for path in (MESSAGES, f"{MESSAGES}/"))
+        yield from (Route("/ws", sockets), WebSocketRoute("/ws", sockets))
+
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         async with self._manager.run(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._door.watch)
             yield
             tasks.cancel_scope.cancel()
+
+
+async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
+    await refuse(scope, send, 404, REFUSED, NOT_FOUND)
 
 
 async def _healthz(_request: Request) -> JSONResponse:

@@ -52,47 +52,6 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
-class HostCheck:
-    """Refuses foreign Host (421) and Origin (403) headers: a web page must not reach the memory.
-
-    A name without a port stands for it with any port.
-    """
-
-    def __init__(
-        self, app: App, hosts: Iterable[str], origins: Iterable[str], open_paths: Iterable[str]
-    ) -> None:
-        self._app = app
-        self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = frozenset(origin.lower() for origin in origins)
-        self._open_paths = frozenset(open_paths)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or scope["path"] in self._open_paths:
-            await self._app(scope, receive, send)
-        elif not _is_listed(header(scope, b"host"), self._hosts):
-            message = "This host name is not served; MCP_ALLOWED_HOSTS lists those that are."
-            await refuse(scope, send, 421, REFUSED, message)
-        elif not self._allows_origin(header(scope, b"origin")):
-            message = "This origin is not allowed; MCP_ALLOWED_ORIGINS lists those that are."
-            await refuse(scope, send, 403, REFUSED, message)
-        else:
-            await self._app(scope, receive, send)
-
-    def _allows_origin(self, origin: bytes | None) -> bool:
-        if origin is None:
-            return True
-        _, _, host = origin.partition(b"://")
-        return _is_listed(origin, self._origins) or _is_listed(host, self._hosts)
-
-
-def _is_listed(value: bytes | None, allowed: frozenset[str]) -> bool:
-    if not value:
-        return False
-    text = value.decode("latin-1").lower()
-    name, colon, port = text.rpartition(":")
-    return text in allowed or (bool(colon) and port.isdigit() and name in allowed)
-
-
 class Tolerance:
     """Serves clients that are less exact than the protocol asks for.
 

@@ -19,6 +19,7 @@ from memory_gateway.asgi import (
 )
 from memory_gateway.frames import Unreadable, parse
 
+LARGEST_BODY = 4 * 1024 * 1024
 LATE = "The body did not arrive in time."
 CLOSE = [(b"connection", b"close")]
 

@@ -11,11 +11,15 @@ import uvicorn
 from sse_starlette.sse import AppStatus
 
 from memory_gateway.app import Application
+from memory_gateway.bodies import LARGEST_BODY
+from memory_gateway.connections import WebSocketConnection, allow_connections, http_connections
 
 GRACE_SECONDS = 3
 ANSWER_SECONDS = 2.3
 """How long calls may go on. The rest of the grace is for telling those that have not ended."""
 KEEP_ALIVE_SECONDS = 120  # longer than a reverse proxy keeps its connections, so that it closes
+PING_SECONDS = 8.0  # some reverse proxies drop a WebSocket that was quiet for nine
+PONG_SECONDS = 30.0
 BACKLOG = 2048
 
 
@@ -49,7 +53,13 @@ def url_of(listening: socket.socket) -> str:
 
 
 def _is_told(record: logging.LogRecord) -> bool:
-    """uvicorn takes the refusal of a WebSocket for a fault if it has a body."""
+    """uvicorn takes the refusal of a WebSocket for a fault if it has a body, and tells the query
+    of an address, in which there may be what is secret."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            argument.partition("?")[0] if isinstance(argument, str) else argument
+            for argument in record.args
+        )
     return record.getMessage() != "ASGI callable returned without completing handshake."
 
 
@@ -59,6 +69,13 @@ def serve_http(app: Application, listening: socket.socket) -> None:
     logging.getLogger("uvicorn.error").addFilter(_is_told)
     config = uvicorn.Config(
         app,
+        http=http_connections(allow_connections()),
+        ws=WebSocketConnection,
+        ws_max_size=LARGEST_BODY,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PONG_SECONDS,
+        ws_per_message_deflate=False,
+        proxy_headers=False,  # the application knows which proxies to believe
         log_config=None,
         access_log=False,
         server_header=False,

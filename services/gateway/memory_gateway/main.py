@@ -133,6 +133,7 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
         verifier,
         hosts,
         gateway.allowed_origins,
+        gateway.trusted_proxies,
         gateway.max_sessions,
         _rates(gateway, rate),
         rate,

@@ -34,15 +34,16 @@ RETRY = [(b"retry-after", b"30")]
 @dataclass
 class _Holder:
     """A principal and its sessions: those in use, and those idle, which are numbered by when
-    they became so and stand in that order."""
+    they became so and stand in that order. Those without an id are about to get one, or those of
+    transports on which a session is a connection."""
 
     name: str
     used: Counter[bytes] = field(default_factory=Counter[bytes])
     idle: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    opening: int = 0
+    without_id: int = 0
 
     def __len__(self) -> int:
-        return len(self.used) + len(self.idle) + self.opening
+        return len(self.used) + len(self.idle) + self.without_id
 
     @property
     def longest_idle(self) -> bytes:
@@ -73,7 +74,7 @@ class Sessions:
 
     @property
     def count(self) -> int:
-        return len(self._owners)
+        return sum(map(len, self._holders.values()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _knows_no_sessions(scope):
@@ -104,13 +105,9 @@ class Sessions:
             self._release(holder, session)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        name: str = scope[PRINCIPAL].name
-        holder = self._holders.setdefault(name, _Holder(name))
-        giver = self._giver(holder)
-        if giver and not giver.idle:
-            await refuse(scope, send, 503, FAILED, FULL, RETRY)
+        holder = await self._admit(scope, send)
+        if holder is None:
             return
-        holder.opening += 1
         session: bytes | None = None
 
         async def watch(message: Message) -> None:
@@ -120,19 +117,50 @@ class Sessions:
                 if session:  # before its client knows of it and uses it
                     self._owners[session] = holder
                     self._hold(holder, session)
-                    holder.opening -= 1
+                    holder.without_id -= 1
             await send(message)
 
         try:
-            if giver:
-                await self._end(giver, scope)
             await self._app(scope, receive, watch)
         finally:
             if session:
                 self._release(holder, session)
             else:
-                holder.opening -= 1
-                self._forget_empty(holder)
+                self._leave(holder)
+
+    def standing(self, app: App) -> App:
+        """Serves connections of other transports, each of which is a session in use."""
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            holder = await self._admit(scope, send)
+            if holder is not None:
+                try:
+                    await app(scope, receive, send)
+                finally:
+                    self._leave(holder)
+
+        return serve
+
+    async def _admit(self, scope: Scope, send: Send) -> _Holder | None:
+        """Returns whose session the new one is, which counts from now on; None if refused."""
+        name: str = scope[PRINCIPAL].name
+        holder = self._holders.setdefault(name, _Holder(name))
+        giver = self._giver(holder)
+        if giver and not giver.idle:
+            await refuse(scope, send, 503, FAILED, FULL, RETRY)
+            return None
+        holder.without_id += 1
+        try:
+            if giver:
+                await self._end(giver, scope)
+        except BaseException:
+            self._leave(holder)
+            raise
+        return holder
+
+    def _leave(self, holder: _Holder) -> None:
+        holder.without_id -= 1
+        self._forget_empty(holder)
 
     def _giver(self, asking: _Holder) -> _Holder | None:
         """Whose session makes room for one more, or would if it had an idle one; None if there
@@ -148,7 +176,7 @@ class Sessions:
         session = holder.longest_idle
         del holder.idle[session], self._owners[session]
         self._forget_empty(holder)
-        ending = {**scope, "method": "DELETE", "headers": [(SESSION_ID, session)]}
+        ending = {**scope, "type": "http", "method": "DELETE", "headers": [(SESSION_ID, session)]}
         await self._app(ending, _receive_nothing, _send_nothing)
 
     def _hold(self, holder: _Holder, session: bytes) -> None:

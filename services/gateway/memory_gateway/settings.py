@@ -1,12 +1,15 @@
 """The gateway's settings, read once from the environment."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SecretStr,
@@ -16,7 +19,10 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from memory_gateway.hosts import read_host
+
 PREFIX = "MCP_"
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 SHORTEST_TOKEN = 16
 HOW_TO_MAKE_ONE = (
     'To make one: python3 -c "import secrets; print(secrets.token_urlsafe(32))" > token.txt,'
@@ -57,7 +63,28 @@ def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+def _check_host(text: str) -> str:
+    read_host(text)
+    return text
+
+
+def _check_origin(text: str) -> str:
+    if ORIGIN.fullmatch(text.lower()) is None:
+        raise ValueError
+    return text.lower()
+
+
+def _check_network(text: str) -> str:
+    ip_network(text)
+    return text
+
+
+Host = Annotated[str, AfterValidator(_check_host)]
+Hosts = Annotated[tuple[Host, ...], NoDecode, BeforeValidator(_split)]
+Origin = Annotated[str, AfterValidator(_check_origin)]
+Origins = Annotated[tuple[Origin, ...], NoDecode, BeforeValidator(_split)]
+Network = Annotated[str, AfterValidator(_check_network)]
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_split)]
 Toolsets = Annotated[tuple[Literal["facts"], ...], NoDecode, BeforeValidator(_split)]
 Transport = Annotated[Literal["stdio", "http"], BeforeValidator(_lower)]
 LogFormat = Annotated[Literal["json", "text"], BeforeValidator(_lower)]
@@ -75,7 +102,7 @@ class GatewaySettings(BaseSettings):
     )
 
     transport: Transport = Field("stdio", description="stdio or http")
-    http_host: str = Field("127.0.0.1", min_length=1, description="an address or a host name")
+    http_host: Host = Field("127.0.0.1", min_length=1, description="an address or a host name")
     http_port: int = Field(
         8000, ge=0, le=65535, description="a port from 1 to 65535, or 0 for any free one"
     )
@@ -83,8 +110,15 @@ class GatewaySettings(BaseSettings):
     auth_token_file: Path | None = None
     auth_token_previous: SecretStr | None = None
     auth_token_previous_file: Path | None = None
-    allowed_hosts: Names = Field((), description="host names separated by commas")
-    allowed_origins: Names = Field((), description="origins separated by commas")
+    allowed_hosts: Hosts = Field(
+        (), description="host names, each with a port or without, separated by commas"
+    )
+    allowed_origins: Origins = Field(
+        (), description="origins such as https://app.example, separated by commas"
+    )
+    trusted_proxies: Networks = Field(
+        (), description="addresses or networks such as 10.0.0.0/8, separated by commas"
+    )
     max_sessions: int = Field(1_000, ge=1, le=100_000, description="a number from 1 to 100000")
     max_in_flight: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
     rate_per_second: float = Field(300, gt=0, le=1e6, description="a number above 0, at most 1e6")
@@ -194,17 +228,20 @@ def _sentence(model: type[BaseSettings], error: ValidationError) -> str:
     if not found["loc"]:
         return found["msg"].removeprefix("Value error, ")
     name = str(found["loc"][0])
-    allowed = model.model_fields[name].description
-    if allowed is None:
+    field = model.model_fields.get(name)
+    if field is None:  # an alias, which is the variable itself
+        return f"{name} is not allowed: {found['msg']}."
+    if field.description is None:
         return f"{PREFIX}{name.upper()} is not allowed: {found['msg']}."
-    return f"{PREFIX}{name.upper()} must be {allowed}."
+    return f"{PREFIX}{name.upper()} must be {field.description}."
 
 
 def variable_names(*models: type[BaseSettings]) -> set[str]:
+    """Each field's variable: its alias if it has one, as those that others have named."""
     return {
-        f"{model.model_config.get('env_prefix', '')}{name}".upper()
+        str(field.validation_alias or f"{model.model_config.get('env_prefix', '')}{name}").upper()
         for model in models
-        for name in model.model_fields
+        for name, field in model.model_fields.items()
     }
 
 

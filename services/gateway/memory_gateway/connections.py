@@ -1,0 +1,240 @@
+"""Connections of clients, bounded in number, in the size of a request and in time."""
+
+import asyncio
+import resource
+from asyncio.transports import BaseTransport
+from typing import cast
+
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from memory_gateway.asgi import FAILED, REFUSED, error_body
+
+MOST = 4_000
+SPARE_DESCRIPTORS = 128
+"""What a process needs besides connections: its database, its own logs and clients."""
+LARGEST_HEAD = 32 * 1024
+LARGEST_REQUEST = 16 * 1024 * 1024
+"""Of head, body and the frames of its chunks together; what is taken of a body is far less."""
+HEAD_SECONDS = 10.0
+BODY_SECONDS = 60.0
+STALLED_SECONDS = 30.0
+
+BAD = "This is not a valid HTTP/1.1 request."
+LARGE_HEAD = f"The head of the request is longer than {LARGEST_HEAD} bytes."
+LARGE = f"The request is longer than {LARGEST_REQUEST} bytes."
+LATE = "The request did not arrive in time."
+FULL = "The server has as many connections as it may have: try again later."
+
+
+def allow_connections() -> int:
+    """Raises the process's limit of open files as far as allowed; returns how many connections
+    that leaves room for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST + SPARE_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MOST
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(wanted - SPARE_DESCRIPTORS, 1)
+
+
+def http_connections(most: int) -> type["HttpConnection"]:
+    """The class of connections of a server that has up to `most` of them."""
+
+    class Connection(HttpConnection):
+        most_connections = most
+
+    return Connection
+
+
+class HttpConnection(HttpToolsProtocol):
+    """A connection on which requests must arrive whole and in time, and responses be taken.
+
+    For one connection too many, that which has waited longest for a request is closed.
+    """
+
+    most_connections = MOST
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._reader = SlowReader(self.transport)
+        self._lateness: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._upgraded = False
+        self._received = 0
+        self.idle_since: float | None = self.loop.time()
+        self._expect(HEAD_SECONDS)
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        self._reader.resume()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._upgraded or self.transport.is_closing():
+            return
+        self._received += len(data)
+        if self._in_head and self._received > LARGEST_HEAD:
+            self.refuse(431, REFUSED, LARGE_HEAD)
+        elif self._received > LARGEST_REQUEST:
+            self.refuse(413, REFUSED, LARGE)
+        elif self._lateness is None and self.idle_since is not None:
+            self._expect(HEAD_SECONDS)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._upgraded = True
+        self._expect_nothing()
+        super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        """Whatever the parser says, and in whatever words."""
+        del msg
+        self.refuse(400, REFUSED, BAD)
+
+    def on_message_begin(self) -> None:
+        self._in_head, self._received = True, 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Fields after a chunked body are dropped: they would pass for fields of the head."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self.idle_since = None
+        self._name_host()
+        self._expect(BODY_SECONDS)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if not self.pipeline:
+            self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        self._reader.pause()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._reader.resume()
+        super().resume_writing()
+
+    def refuse(self, status: int, code: int, message: str) -> None:
+        """Closes the connection; says why unless a response is under way."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            self.transport.write(_refusal(status, code, message))
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.close()
+
+    def _name_host(self) -> None:
+        """A request to a proxy names the host in its target, which counts and not the field."""
+        scheme, found, rest = self.url.partition(b"://")
+        if found and scheme.isalpha():
+            host = rest.partition(b"/")[0].partition(b"?")[0]
+            self.headers[:] = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers.append((b"host", host))
+
+    def _make_room(self) -> None:
+        if len(self.connections) <= self.most_connections:
+            return
+        others = [other for other in self.connections if isinstance(other, HttpConnection)]
+        idle = [(it.idle_since, id(it), it) for it in others if it.idle_since is not None]
+        _, _, longest = min(idle)
+        if longest is self:
+            self.refuse(503, FAILED, FULL)
+        else:
+            longest.transport.close()
+
+    def _expect(self, seconds: float) -> None:
+        self._expect_nothing()
+        self._lateness = self.loop.call_later(seconds, self._is_late)
+
+    def _expect_nothing(self) -> None:
+        if self._lateness is not None:
+            self._lateness.cancel()
+            self._lateness = None
+
+    def _is_late(self) -> None:
+        if self._received:
+            self.refuse(408, REFUSED, LATE)
+        else:
+            self.transport.close()
+
+
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket whose client must take what it is sent.
+
+    When the server stops, the application closes it, after the last answers.
+    """
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        self._reader = SlowReader(self.transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reader.resume()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._reader.pause()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._reader.resume()
+        super().resume_writing()
+
+    def shutdown(self) -> None:
+        if self.close_sent or not self.handshake_complete:
+            super().shutdown()
+
+
+class SlowReader:
+    """Cuts off a client that takes nothing of what waits for it."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._left = 0
+        self._look: asyncio.TimerHandle | None = None
+
+    def pause(self) -> None:
+        self.resume()
+        self._left = self._transport.get_write_buffer_size()
+        loop = asyncio.get_running_loop()
+        self._look = loop.call_later(STALLED_SECONDS, self._look_again)
+
+    def resume(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    def _look_again(self) -> None:
+        if self._transport.get_write_buffer_size() >= self._left:
+            self._transport.abort()
+        else:
+            self.pause()
+
+
+def _refusal(status: int, code: int, message: str) -> bytes:
+    body = error_body(code, message, None)
+    retry = b"retry-after: 5\r\n" if status == 503 else b""  # noqa: PLR2004  as its name says
+    head = (
+        b"content-type: application/json\r\nconnection: close\r\n"
+        b"content-length: " + str(len(body)).encode() + b"\r\n" + retry + b"\r\n"
+    )
+    return STATUS_LINE[status] + head + body
