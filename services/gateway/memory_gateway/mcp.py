@@ -76,8 +76,8 @@ class _Server(Server[dict[str, Any]]):
 
 
 class MemoryServer:
-    """Answers MCP requests. `server` is the SDK's, `live` what is told of the trail, `sessions`
-    what sessions have subscribed to."""
+    """Answers MCP requests. `server` is the SDK's, `calls` the way to the memory, `live` what is
+    told of its trail, `sessions` what sessions have subscribed to."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class MemoryServer:
         observer: Observer | None = None,
     ) -> None:
         self._memory = memory
-        self._calls = Calls(memory, client_id)
+        self.calls = Calls(memory, client_id)
         self._tools = {tool.name: tool for tool in tools}
         self._definitions = [definition(tool) for tool in tools]
         self._prompts = {prompt.prompt.name: prompt for prompt in PROMPTS}
@@ -129,13 +129,13 @@ class MemoryServer:
     @property
     def waiting(self) -> int:
         """How many calls wait for the memory."""
-        return self._calls.waiting
+        return self.calls.waiting
 
     async def give_up(self) -> None:
         """Has every call under way answered soon: first what only waits for a lock, then all."""
         self._memory.hurry()
         await asyncio.sleep(HURRY_SECONDS)
-        self._calls.give_up()
+        self.calls.give_up()
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         tool = self._tools.get(name)
@@ -157,7 +157,7 @@ class MemoryServer:
         try:
             arguments = tool.read(params.arguments)
             identity = self._identify(context, arguments.client_id)
-            return await self._calls.ask(
+            return await self.calls.ask(
                 identity, tool_question(tool, arguments), reading=tool.read_only
             )
         except StoreError as error:
@@ -198,7 +198,7 @@ class MemoryServer:
     def _identify(self, context: RequestContext, claimed: str | None = None) -> Identity:
         introduction = context.session.client_params
         introduced = introduction.client_info.name if introduction else None
-        return self._calls.identify(principal_of(context.request), claimed, introduced)
+        return self.calls.identify(principal_of(context.request), claimed, introduced)
 
     async def _ask(
         self,
@@ -209,7 +209,7 @@ class MemoryServer:
         """Asks the memory on behalf of a request whose errors are the protocol's."""
         identity = self._identify(context)
         try:
-            return await self._calls.ask(identity, question, reading=True)
+            return await self.calls.ask(identity, question, reading=True)
         except StoreError as error:
             code = (
                 INVALID_PARAMS
