@@ -35,6 +35,7 @@ CALLS = {
     "fact_search": lambda ns: (CALLER, SearchQuery(namespace=ns, text="v")),
     "event_list": lambda ns: (ns,),
     "event_follow": lambda ns: (None, ns),
+    "tag_list": lambda ns: (ns,),
     "namespace_rename": lambda ns: (CALLER, ns, "other"),
     "namespace_delete": lambda ns: (CALLER, ns, 0),
     "stats": lambda ns: (ns,),

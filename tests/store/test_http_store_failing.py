@@ -28,6 +28,7 @@ REPEATED = {
     "event_list": ("n",),
     "event_follow": (1,),
     "namespace_list": (),
+    "tag_list": ("n",),
     "token_list": (),
     "token_verify": ("digest",),
     "token_revoke": (CALLER, "name"),

@@ -116,6 +116,10 @@ class GuardedStore:
         """Returns the namespaces within reach."""
         return [info for info in self._store.namespace_list() if self._reaches(info.name)]
 
+    def tag_list(self, namespace: str, prefix: str = "", limit: int = 100) -> list[str]:
+        self._require("read", namespace)
+        return self._store.tag_list(namespace, prefix, limit)
+
     def namespace_rename(self, caller: Caller, namespace: str, name: str) -> NamespaceInfo:
         for affected in (namespace, name):
             self._require("admin", affected)

@@ -1,6 +1,6 @@
 """The part of the store that is about the whole memory: namespaces, tokens, counts, the lock."""
 
-from memory_store import counts, events, facts, limits, namespaces, tokens
+from memory_store import counts, events, facts, limits, namespaces, tags, tokens
 from memory_store.base import StoreBase, own_errors
 from memory_store.contract import (
     Caller,
@@ -19,6 +19,13 @@ class AdministrationMethods(StoreBase):
         now = self._clock()
         with self._read() as session:
             return [NamespaceInfo(**row) for row in namespaces.with_facts(session, now)]
+
+    def tag_list(self, namespace: str, prefix: str = "", limit: int = 100) -> list[str]:
+        limits.check_name("namespace", namespace)
+        limits.check_text("prefix", prefix, limits.MAX_NAME_LENGTH)
+        limits.check_range("limit", limit, 1, limits.MAX_PAGE)
+        with self._read() as session:
+            return tags.beginning_with(session, namespace, prefix, limit, self._clock())
 
     def lock_hold(self, seconds: float) -> float:
         limits.check_range("seconds", seconds, 0, limits.MAX_HOLD_SECONDS)

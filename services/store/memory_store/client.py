@@ -96,6 +96,7 @@ _REPEATABLE = frozenset(
         "token_verify",
         "token_revoke",
         "stats",
+        "tag_list",
         "vector_put",
         "model_use",
         "change_release",

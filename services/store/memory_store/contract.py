@@ -259,6 +259,13 @@ class Store(Protocol):
         """Returns the namespaces that hold facts, by name."""
         ...
 
+    def tag_list(self, namespace: str, prefix: str = "", limit: int = 100) -> list[str]:
+        """Returns tags of the namespace's facts that begin with `prefix`, in code-point order.
+
+        `limit` is 1 to 1,000.
+        """
+        ...
+
     def namespace_rename(self, caller: Caller, namespace: str, name: str) -> NamespaceInfo:
         """Gives a namespace another name; its facts, versions and events stay with it.
 

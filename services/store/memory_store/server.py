@@ -32,6 +32,7 @@ READING = frozenset(
         "event_list",
         "namespace_list",
         "stats",
+        "tag_list",
         "token_list",
         "token_verify",
     }
