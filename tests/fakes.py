@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory_embedder.contract import EmbedderUnavailable
-from memory_store.contract import Change, ModelIdentity, SubjectVectors
+from memory_store.contract import Change, ModelIdentity, SubjectVectors, Token
 
 DIMENSION = 384
 
@@ -63,6 +63,25 @@ class FakeEmbedder:
 
 def _bucket(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest()) % DIMENSION
+
+
+@dataclass
+class FakeTokenStore:
+    """Knows the tokens of `known` by their digests, answers through `gate` when there is one, and
+    raises `trouble`. `asked` lists the digests that it was asked for."""
+
+    known: dict[str, Token] = field(default_factory=dict)
+    gate: threading.Event | None = None
+    trouble: Exception | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def token_verify(self, digest: str) -> Token | None:
+        self.asked.append(digest)
+        if self.gate is not None:
+            self.gate.wait(timeout=30)
+        if self.trouble is not None:
+            raise self.trouble
+        return self.known.get(digest)
 
 
 class FakeClock:

@@ -36,6 +36,7 @@ class GuardedStore:
         self._store = store
         self._require = principal.require
         self._reaches = principal.reaches
+        self._reaches_all = principal.namespaces is None
 
     def fact_set(self, caller: Caller, write: FactWrite) -> Fact:
         self._require("write", write.namespace)
@@ -150,5 +151,9 @@ class GuardedStore:
         return self._store.lock_hold(seconds)
 
     def stats(self, namespace: str | None = None) -> Stats:
+        """Returns the store's answer, with the number of the namespaces within reach."""
         self._require("read", namespace)
-        return self._store.stats(namespace)
+        stats = self._store.stats(namespace)
+        if self._reaches_all:
+            return stats
+        return stats.model_copy(update={"namespaces": len(self.namespace_list())})

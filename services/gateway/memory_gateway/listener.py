@@ -66,7 +66,10 @@ def _is_told(record: logging.LogRecord) -> bool:
 def serve_http(app: Application, listening: socket.socket) -> None:
     """Returns after SIGTERM or SIGINT, when the calls under way are answered."""
     AppStatus.disable_automatic_graceful_drain()  # it would cut off the answers that are due
-    logging.getLogger("uvicorn.error").addFilter(_is_told)
+    log = logging.getLogger("uvicorn.error")
+    log.addFilter(_is_told)
+    # Below that it tells the headers of WebSockets, the token among them.
+    log.setLevel(max(log.getEffectiveLevel(), logging.INFO))
     config = uvicorn.Config(
         app,
         http=http_connections(allow_connections()),

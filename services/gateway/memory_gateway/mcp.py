@@ -142,9 +142,12 @@ class MemoryServer:
         return tool.input_schema if tool else None
 
     async def _list_tools(
-        self, _context: RequestContext, _params: PaginatedRequestParams | None
+        self, context: RequestContext, _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return ListToolsResult(tools=self._definitions)
+        """Those that the caller may use: a model tries what it sees."""
+        scopes = principal_of(context.request).scopes
+        allowed = [it for it in self._definitions if self._tools[it.name].scope in scopes]
+        return ListToolsResult(tools=allowed)
 
     async def _call_tool(
         self, context: RequestContext, params: CallToolRequestParams

@@ -57,8 +57,13 @@ def read_fact(context: Context, uri: str) -> ReadResourceResult:
 
 
 def list_facts(context: Context, cursor: str | None) -> ListResourcesResult:
-    """One page of the facts of all namespaces, the default one first. Raises `Invalid`."""
-    namespace, inner = _read_cursor(cursor) if cursor else (DEFAULT_NAMESPACE, None)
+    """One page of the facts of all namespaces within reach, the default one first.
+
+    Raises `Invalid`.
+    """
+    namespace, inner = _read_cursor(cursor) if cursor else (_next_namespace(context, None), None)
+    if namespace is None:
+        return ListResourcesResult(resources=[])
     store = context.store
     while True:
         page = store.fact_list(context.caller, namespace, limit=PAGE, cursor=inner)
@@ -74,10 +79,14 @@ def list_facts(context: Context, cursor: str | None) -> ListResourcesResult:
     )
 
 
-def _next_namespace(context: Context, namespace: str) -> str | None:
-    names = {info.name for info in context.store.namespace_list()} - {DEFAULT_NAMESPACE}
-    later = names if namespace == DEFAULT_NAMESPACE else {n for n in names if n > namespace}
-    return min(later, default=None)
+def _next_namespace(context: Context, namespace: str | None) -> str | None:
+    names = (info.name for info in context.store.namespace_list())
+    later = (name for name in names if namespace is None or _place(name) > _place(namespace))
+    return min(later, key=_place, default=None)
+
+
+def _place(namespace: str) -> tuple[bool, str]:
+    return namespace != DEFAULT_NAMESPACE, namespace
 
 
 def _resource(fact: Fact) -> Resource:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from memory_gateway.context import Context
 from memory_gateway.tools.arguments import read_arguments
 from memory_gateway.tools.schemas import Schema, input_schema, output_schema
+from memory_store.contract import TokenScope
 
 A = TypeVar("A", bound=BaseModel)
 R = TypeVar("R", bound=BaseModel)
@@ -27,6 +28,11 @@ class Tool(Generic[A, R]):
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+
+    @property
+    def scope(self) -> TokenScope:
+        """What a token must allow for the tool to be of use."""
+        return "read" if self.read_only else "write"
 
     @property
     def input_schema(self) -> Schema:
