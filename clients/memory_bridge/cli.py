@@ -10,6 +10,7 @@ from memory_bridge.arguments import given, is_text, timeout, with_stand_ins, wit
 from memory_bridge.commands import (
     Answer,
     Command,
+    daemon,
     facts,
     history,
     operations,
@@ -24,7 +25,7 @@ from memory_bridge.errors import ProtocolError
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
 
-PROGRAMS = (stdio.PROGRAM,)
+PROGRAMS = (stdio.PROGRAM, daemon.PROGRAM)
 COMMANDS = (*facts.COMMANDS, *search.COMMANDS, *history.COMMANDS, *stats.COMMANDS)
 
 _EPILOG = f"""\

@@ -23,9 +23,12 @@ class FileLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(descriptor)
-        except OSError:
+        except (BlockingIOError, PermissionError):
             os.close(descriptor)
             return None
+        except OSError:
+            os.close(descriptor)
+            raise
         return cls(descriptor)
 
     def __enter__(self) -> Self:

@@ -24,6 +24,30 @@ class Settings:
     state_folder: Path | None = None
 
 
+@dataclass(frozen=True)
+class Background:
+    """What a server in the background is started with. Its token is always in a file."""
+
+    address: tuple[str, int]
+    token_file: Path
+    environment: Mapping[str, str]
+
+
+def background(folder: Path, environ: Mapping[str, str] = os.environ) -> Background:
+    """Returns the settings of a server whose files lie in `folder`.
+
+    Raises `WrongUsageError` for a port that is none.
+    """
+    port = environ.get("MCP_HTTP_PORT") or "8000"
+    if not port.isdigit():
+        raise WrongUsageError("MCP_HTTP_PORT must be a port from 1 to 65535.")
+    token_file = Path(environ.get("MCP_AUTH_TOKEN_FILE") or folder / "token").absolute()
+    served = {"MCP_TRANSPORT": "http", "MCP_AUTH_TOKEN_FILE": str(token_file)}
+    kept = {name: value for name, value in environ.items() if name != "MCP_AUTH_TOKEN"}
+    host = environ.get("MCP_HTTP_HOST") or "127.0.0.1"
+    return Background((host, int(port)), token_file, {**kept, **served})
+
+
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
     """Returns the settings. Raises `WrongUsageError` for a value that cannot be meant."""
     return Settings(

@@ -1,0 +1,1 @@
+"""The server in the background: one of them for each folder of state."""

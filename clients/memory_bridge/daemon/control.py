@@ -1,0 +1,131 @@
+"""Starts and stops the server in the background, and says whether there is one."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from subprocess import Popen
+
+from memory_bridge import processes
+from memory_bridge.daemon.files import Log, PidFile, Running, keep_token
+from memory_bridge.deadline import Deadline
+from memory_bridge.errors import Unreachable
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+_PROBE_SECONDS = 2.0
+_LISTENING = "listening on "
+_LAST_WORDS = 5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the files of the server lie, where it listens, and what it is started with."""
+
+    folder: Path
+    token_file: Path
+    address: tuple[str, int]
+    environment: Mapping[str, str]
+    arguments: Sequence[str] = ()
+
+
+class Daemon:
+    """What it raises is `Unreachable`, with a sentence, and OSError."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._pid_file = PidFile(plan.folder / "daemon.pid")
+        self.log = plan.folder / "daemon.log"
+
+    def running(self) -> Running | None:
+        return self._pid_file.running()
+
+    def start(self) -> tuple[Running, bool]:
+        """Returns the server, and whether it was started now; it answers when this returns."""
+        if (running := self.running()) is not None:
+            return running, False
+        self._require_free_port()
+        keep_token(self._plan.token_file)
+        log = Log(self.log)
+        process = processes.start_detached(self._command(), self.log, self._plan.environment)
+        return self._listening(process, log)
+
+    def stop(self) -> bool:
+        """Returns whether there was one. It has time to answer what it was asked."""
+        running = self.running()
+        if running is None:
+            return False
+        if running.pid is None:
+            raise Unreachable("The server is just being started: try again in a moment.")
+        for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(running.pid, number)
+            if self._has_ended(Deadline(_STOP_SECONDS)):
+                return True
+        raise Unreachable(f"The server (process {running.pid}) does not end.")
+
+    def _command(self) -> list[str]:
+        module = ["-P", "-m", "memory_bridge.daemon.process"]
+        return [sys.executable, *module, str(self._pid_file.path), *self._plan.arguments]
+
+    def _listening(self, process: "Popen[bytes]", log: Log) -> tuple[Running, bool]:
+        deadline = Deadline(_START_SECONDS)
+        while not deadline.is_over:
+            ended = process.poll() is not None
+            running = self.running()
+            url = _url_in(log.lines())
+            if running is not None and running.pid is not None and url is not None:
+                if not ended:
+                    self._pid_file.add_url(url)
+                return Running(running.pid, url), not ended
+            if ended:
+                raise Unreachable(_last_words(log))
+            time.sleep(_LOOK_SECONDS)
+        process.terminate()
+        raise Unreachable(f"The server does not answer within {_START_SECONDS:g} seconds.")
+
+    def _has_ended(self, deadline: Deadline) -> bool:
+        while self.running() is not None:
+            if deadline.is_over:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def _require_free_port(self) -> None:
+        host, port = self._plan.address
+        if port == 0 or (found := _found_at(host, port)) is None:
+            return
+        raise Unreachable(
+            f"Port {port} of {host} is taken by {found}. Stop that, or set MCP_HTTP_PORT to a free"
+            " port."
+        )
+
+
+def _found_at(host: str, port: int) -> str | None:
+    """Returns what answers there, None if nothing does."""
+    connection = HTTPConnection(host, port, timeout=_PROBE_SECONDS)
+    try:
+        connection.connect()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError, HTTPException), contextlib.closing(connection):
+        connection.request("GET", "/healthz")
+        if b'"alive"' in connection.getresponse().read(1024):
+            return "a Memory Bridge that this command has not started"
+    return "another program"
+
+
+def _url_in(lines: Sequence[str]) -> str | None:
+    told = [line for line in lines if line.startswith(_LISTENING)]
+    return told[-1].removeprefix(_LISTENING).strip() if told else None
+
+
+def _last_words(log: Log) -> str:
+    words = "\n".join(log.lines()[-_LAST_WORDS:])
+    return f"The server has ended at once. The end of {log.path}:\n{words}"

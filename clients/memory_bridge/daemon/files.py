@@ -1,0 +1,95 @@
+"""The files of a server in the background: who it is, its token, what it says."""
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_bridge.filelock import FileLock
+
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that is running; what it has not written down yet is None."""
+
+    pid: int | None
+    url: str | None
+
+
+class PidFile:
+    """Names the process that holds its lock. Without a holder what it says is of the past, and
+    whoever has that number by now is somebody else."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def claim(self) -> FileLock | None:
+        """Returns the lock, which names this process; None if another has it. Raises OSError."""
+        lock = FileLock.take(self.path)
+        if lock is not None:
+            self.path.write_text(f"{os.getpid()}\n", "utf-8")
+        return lock
+
+    def add_url(self, url: str) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{url}\n")
+
+    def running(self) -> Running | None:
+        """Returns who holds it, None if nobody does. Raises OSError."""
+        if not self.path.exists():
+            return None
+        if (lock := FileLock.take(self.path)) is not None:
+            lock.release()
+            return None
+        pid, url, *_ = [*self.path.read_text("utf-8").splitlines(), "", ""]
+        return Running(int(pid) if pid.isdigit() else None, url or None)
+
+
+class Log:
+    """What the server says on stderr, from a moment on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin = path.stat().st_size if path.exists() else 0
+
+    def lines(self) -> list[str]:
+        """Returns what was said since. A log that grew too long has begun anew."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(self._begin if self._begin <= self.path.stat().st_size else 0)
+            return file.read().decode("utf-8", "replace").splitlines()
+        return []
+
+
+def keep_token(path: Path) -> None:
+    """Makes a token unless there is one, and lets nobody else read it. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        _make_token(path)
+    if sys.platform != "win32" and path.stat().st_mode & _OTHERS:
+        path.chmod(0o600)
+
+
+def _make_token(path: Path) -> None:
+    """Whole or not at all, and never in the place of one that another process makes meanwhile."""
+    import secrets  # noqa: PLC0415  # seldom needed, and it imports much
+
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{secrets.token_urlsafe(32)}\n")
+        _publish(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _publish(draft: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return
+    except OSError:
+        draft.replace(path)  # not every file system has links
