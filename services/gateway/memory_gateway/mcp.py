@@ -11,6 +11,8 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
     GetPromptRequestParams,
     GetPromptResult,
     ListPromptsResult,
@@ -27,6 +29,7 @@ from mcp_types import (
 from mcp_types import Tool as ToolDefinition
 
 from memory_gateway.calls import Calls, RequestContext, failure, tool_question
+from memory_gateway.completions import complete
 from memory_gateway.live import Live
 from memory_gateway.memory import Memory
 from memory_gateway.observation.mcp import McpObserver
@@ -110,6 +113,7 @@ class MemoryServer:
             on_subscriptions_listen=self._listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
         )
         self.server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.sessions.introduce
@@ -197,6 +201,11 @@ class MemoryServer:
             message = f"There is no prompt `{shorten(params.name)}`. The prompts are: {known}."
             raise MCPError(INVALID_PARAMS, message)
         return await self._ask(context, lambda asked: prompt.get(asked, params.arguments))
+
+    async def _complete(
+        self, context: RequestContext, params: CompleteRequestParams
+    ) -> CompleteResult:
+        return await self._ask(context, lambda asked: complete(asked, params))
 
     def _identify(self, context: RequestContext, claimed: str | None = None) -> Identity:
         introduction = context.session.client_params

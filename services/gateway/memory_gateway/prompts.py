@@ -35,6 +35,7 @@ WRITE_DOWN = (
 )
 
 NAMESPACE = PromptArgument(name="namespace", description="which memory; default: default")
+TAG = PromptArgument(name="tag", description="only facts with this tag")
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,12 @@ def _check(prompt: Prompt, given: Mapping[str, str]) -> None:
 
 def recall(context: Context, given: Mapping[str, str]) -> str:
     topic = given["topic"]
+    tag = given.get("tag")
     query = SearchQuery(
-        namespace=given.get("namespace") or DEFAULT_NAMESPACE, text=topic, limit=RECALLED
+        namespace=given.get("namespace") or DEFAULT_NAMESPACE,
+        text=topic,
+        limit=RECALLED,
+        tags=(tag,) if tag else (),
     )
     found, degraded = search(context, query)
     known = "\n".join(_hit_line(hit) for hit in found.hits) or "(nothing was found)"
@@ -122,6 +127,7 @@ PROMPTS: tuple[MemoryPrompt, ...] = (
             arguments=[
                 PromptArgument(name="topic", description="what to look for", required=True),
                 NAMESPACE,
+                TAG,
             ],
         ),
         recall,
