@@ -1,4 +1,4 @@
-"""The HTTP application: MCP behind its door, and two questions about health."""
+"""The HTTP application: MCP and the HTTP interface behind one door, and what observes them."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator
@@ -14,9 +14,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from memory_gateway.api.interface import HttpInterface
 from memory_gateway.asgi import REFUSED, JsonErrors, Receive, Scope, Send, Tolerance, refuse
 from memory_gateway.auth import OPEN_PATHS, BearerDoor
-from memory_gateway.bodies import LARGEST_BODY, MessageBodies
+from memory_gateway.bodies import LARGEST_BODY, BoundedBodies, MessageBodies
 from memory_gateway.bounds.limits import InFlight, RateLimit
 from memory_gateway.bounds.rates import LocalRates, Rate, Rates
 from memory_gateway.cors import CrossOrigin
@@ -80,6 +81,7 @@ class Application:
         routes = [
             *(Route(path, endpoint) for path in ("/mcp", "/mcp/")),
             *self._other_transports(),
+            *_http_interface(server),
         ]
         health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
         metrics = Route("/metrics", metrics_route(observer.metrics))
@@ -129,6 +131,11 @@ class Application:
             tasks.start_soon(self._door.watch)
             yield
             tasks.cancel_scope.cancel()
+
+
+def _http_interface(server: MemoryServer) -> Iterator[BaseRoute]:
+    interface = BoundedBodies(HttpInterface(server.calls), LARGEST_BODY, BODY_SECONDS)
+    yield from (Route(path, interface) for path in ("/api", "/api/{rest:path}"))
 
 
 async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:

@@ -4,6 +4,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from memory_gateway.observation.call import CALL, Call
+from memory_gateway.problems import MEDIA_TYPE, is_api, problem
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -20,6 +23,7 @@ REQUEST_ID = "memory_request_id"
 METHOD = "memory_method"
 """Where a scope has the method of the JSON-RPC message."""
 JSON = b"application/json"
+PROBLEM = MEDIA_TYPE.encode()
 EVENT_STREAM = b"text/event-stream"
 BOTH = JSON + b", " + EVENT_STREAM
 STREAMS = frozenset({EVENT_STREAM, b"text/*", b"*/*"})
@@ -29,18 +33,27 @@ ACCEPTABLE = STREAMS | {JSON, b"application/*"}
 async def refuse(
     scope: Scope, send: Send, status: int, code: int, message: str, headers: Headers = ()
 ) -> None:
-    """Answers with a JSON-RPC error object; a WebSocket is refused before it is accepted."""
+    """Answers with a JSON-RPC error object, and under /api with problem details; a WebSocket is
+    refused before it is accepted."""
     prefix = "http"
     if scope["type"] == "websocket":
         if "websocket.http.response" not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": 1008})
             return
         prefix = "websocket.http"
-    body = error_body(code, message, scope.get(REQUEST_ID))
+    if is_api(scope["path"]):
+        kind, body = PROBLEM, _problem_body(scope, status, message)
+    else:
+        kind, body = JSON, error_body(code, message, scope.get(REQUEST_ID))
     length = str(len(body)).encode()
-    full = [(b"content-type", JSON), (b"content-length", length), *headers]
+    full = [(b"content-type", kind), (b"content-length", length), *headers]
     await send({"type": f"{prefix}.response.start", "status": status, "headers": full})
     await send({"type": f"{prefix}.response.body", "body": body})
+
+
+def _problem_body(scope: Scope, status: int, message: str) -> bytes:
+    call: Call | None = scope.get(CALL)
+    return problem(status, message, call.id if call else None).encode()
 
 
 def error_body(code: int, message: str, number: int | str | None) -> bytes:

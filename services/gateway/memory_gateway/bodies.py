@@ -1,4 +1,4 @@
-"""The bodies of HTTP requests: one JSON-RPC message each, and an answer to what is not one."""
+"""The bodies of HTTP requests, bounded; for MCP one JSON-RPC message each."""
 
 import asyncio
 from collections import deque
@@ -20,21 +20,22 @@ from memory_gateway.asgi import (
 from memory_gateway.frames import Unreadable, parse
 
 LARGEST_BODY = 4 * 1024 * 1024
+CARRYING = frozenset({"POST", "PUT", "PATCH"})
 LATE = "The body did not arrive in time."
 CLOSE = [(b"connection", b"close")]
 
 
-class MessageBodies:
-    """Reads the message that a POST carries; refuses one that is none, too large or too slow."""
+class BoundedBodies:
+    """Reads the body before anything else does, and refuses one that is too large or too slow."""
 
     def __init__(self, app: App, largest: int, seconds: float) -> None:
-        self._app = app
+        self.app = app
         self._largest = largest
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["method"] not in CARRYING:
+            await self.app(scope, receive, send)
             return
         try:
             async with asyncio.timeout(self._seconds):
@@ -47,7 +48,10 @@ class MessageBodies:
             message = f"The body is longer than {self._largest} bytes, which is the most allowed."
             await refuse(scope, send, 413, REFUSED, message, CLOSE)
         else:
-            await self._pass_on(body, scope, receive, send)
+            await self.pass_on(body, scope, receive, send)
+
+    async def pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, _Replay(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         announced = header(scope, b"content-length") or b"0"
@@ -64,7 +68,14 @@ class MessageBodies:
                 raise _TooLarge
         return bytes(body)
 
-    async def _pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+
+class MessageBodies(BoundedBodies):
+    """Reads the message that a POST carries, and refuses what is none."""
+
+    async def pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await super().pass_on(body, scope, receive, send)
+            return
         message = parse(body)
         if isinstance(message, Unreadable):
             error = message.answer.error
@@ -73,7 +84,7 @@ class MessageBodies:
             return
         if isinstance(message, JSONRPCRequest):
             scope = {**scope, REQUEST_ID: message.id, METHOD: message.method}
-        await self._app(scope, _Replay(body, receive), send)
+        await super().pass_on(body, scope, receive, send)
 
 
 class _Disconnected(Exception):

@@ -7,7 +7,14 @@ Times are UTC with millisecond precision. Vectors are little-endian float32, nor
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 DEFAULT_NAMESPACE = "default"
 
@@ -26,6 +33,7 @@ Moment = Annotated[
     AwareDatetime,
     AfterValidator(to_milliseconds),
     PlainSerializer(iso, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 IndexState = Literal["ready", "pending", "failed"]
 SearchMode = Literal["hybrid", "semantic", "lexical"]

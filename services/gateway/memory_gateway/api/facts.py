@@ -1,0 +1,323 @@
+"""`/api/v1/fact` and `/api/v1/facts`: one fact by its key, and many.
+
+A key stands in the query, never in the path: there it would not arrive as it was sent. Browsers and
+proxies resolve `..` (even as `%2E%2E`), join `//`, and turn `%2F` into a slash.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import Field
+
+from memory_gateway import questions
+from memory_gateway.api.answers import (
+    Facts,
+    Outcomes,
+    answer,
+    fact_answer,
+    page_answer,
+)
+from memory_gateway.api.asking import Asking
+from memory_gateway.api.document import errors
+from memory_gateway.api.strict import StrictRoute
+from memory_gateway.api.versions import (
+    Condition,
+    IfAbsent,
+    IfChanged,
+    IfMatch,
+    condition,
+    entity_tag,
+    is_known,
+)
+from memory_gateway.api.words import (
+    HIGHEST_VERSION,
+    MOST_AT_ONCE,
+    At,
+    Body,
+    Cursor,
+    ExpectedValue,
+    Key,
+    Limit,
+    Namespace,
+    Parameters,
+    Prefix,
+    Tags,
+    Value,
+    Whole,
+    WholeText,
+)
+from memory_gateway.context import Context
+from memory_store.contract import (
+    DEFAULT_NAMESPACE,
+    Conflict,
+    Fact,
+    FactPage,
+    FactWrite,
+    NotFound,
+)
+
+RETRY = "A retry with the same one writes once and is answered the same (24 hours)."
+ABSENT = "There is no fact under this key."
+NO_VERSION = "There was no fact under this key then."
+Responses = dict[int | str, dict[str, Any]]
+TAGGED = {"ETag": {"schema": {"type": "string"}, "description": "The version, in quotes."}}
+SAME_KEY = {"key": "$response.body#/key", "namespace": "$response.body#/namespace"}
+SAME_VERSION = SAME_KEY | {"version": "$response.body#/version"}
+ONWARD = {
+    "read": {"operationId": "read_fact", "parameters": SAME_KEY},
+    "delete": {"operationId": "delete_fact", "parameters": SAME_KEY},
+    "restore": {"operationId": "restore_fact", "parameters": SAME_VERSION},
+}
+FOUND: Responses = {200: {"headers": TAGGED}}
+STORED: Responses = {
+    200: {"headers": TAGGED, "links": ONWARD},
+    201: {
+        "model": Fact,
+        "headers": TAGGED,
+        "links": ONWARD,
+        "description": "The key was absent.",
+    },
+}
+UNCHANGED: Responses = {304: {"headers": TAGGED, "description": "The client has this version."}}
+
+IdempotencyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,128}$",
+        description=RETRY,
+    ),
+]
+
+router = APIRouter(route_class=StrictRoute, tags=["facts"])
+
+
+class FactAddress(Parameters):
+    key: Key
+    namespace: Namespace = DEFAULT_NAMESPACE
+
+
+class FactAt(FactAddress):
+    at: At | None = None
+
+
+class FactVersion(FactAddress):
+    version: Annotated[int, Field(ge=1, le=HIGHEST_VERSION), WholeText]
+
+
+class FactList(Parameters):
+    namespace: Namespace = DEFAULT_NAMESPACE
+    prefix: Prefix = ""
+    tags: Tags = Field(default=[], description="Facts with all of these.")
+    limit: Limit = 50
+    cursor: Cursor | None = None
+
+
+class NewValue(Body):
+    """What is to stand under a key. Omitted `tags` and `metadata` stay as they are; without
+    `ttl_seconds` this version does not expire."""
+
+    value: Value
+    tags: Tags | None = None
+    metadata: dict[str, Any] | None = None
+    ttl_seconds: float | None = Field(default=None, ge=0.001, le=10 * 365 * 24 * 3600)
+    expected_value: ExpectedValue | None = Field(
+        default=None, description="Write only if this is the value; 409 if it is not."
+    )
+
+
+class Write(Body):
+    """One of many writes, as for one fact, with at most one of the three conditions. A text or
+    number that is not allowed is the problem of this write alone."""
+
+    key: str
+    value: str
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    ttl_seconds: float | None = None
+    expected_value: str | None = None
+    expected_version: Annotated[int, Whole] | None = Field(
+        default=None, description="Write only if this is the version; 0: if absent."
+    )
+    require_absent: bool = False
+    idempotency_key: str | None = Field(default=None, description=RETRY)
+
+
+class Writes(Body):
+    namespace: Namespace = DEFAULT_NAMESPACE
+    writes: list[Write] = Field(min_length=1, max_length=MOST_AT_ONCE)
+
+
+class Keys(Body):
+    namespace: Namespace = DEFAULT_NAMESPACE
+    keys: list[Key] = Field(min_length=1, max_length=MOST_AT_ONCE)
+
+
+@router.get(
+    "/facts",
+    operation_id="list_facts",
+    summary="List facts in the order of their keys",
+    response_model=FactPage,
+)
+async def list_facts(asked: Asking, wanted: Annotated[FactList, Query()]) -> Response:
+    def question(context: Context) -> Response:
+        fetch = partial(
+            context.store.fact_list,
+            context.caller,
+            wanted.namespace,
+            prefix=wanted.prefix,
+            tags=wanted.tags,
+            cursor=wanted.cursor,
+        )
+        return page_answer(asked.request, lambda limit: fetch(limit=limit), wanted.limit)
+
+    return await asked.read(question)
+
+
+@router.get(
+    "/fact",
+    operation_id="read_fact",
+    summary="Read a fact, as it is or as it was",
+    response_model=Fact,
+    responses=FOUND | UNCHANGED | errors(404),
+)
+async def read_fact(
+    asked: Asking, address: Annotated[FactAt, Query()], if_none_match: IfChanged = None
+) -> Response:
+    def question(context: Context) -> Response:
+        fact = context.store.fact_get(context.caller, address.namespace, address.key, address.at)
+        if fact is None:
+            raise NotFound(ABSENT if address.at is None else NO_VERSION, argument="key")
+        if is_known(fact, if_none_match):
+            return Response(status_code=304, headers={"ETag": entity_tag(fact)})
+        return fact_answer(fact)
+
+    return await asked.read(question)
+
+
+@router.put(
+    "/fact",
+    operation_id="set_fact",
+    summary="Store a value as the key's next version",
+    response_model=Fact,
+    responses=STORED | errors(409, 412),
+)
+async def set_fact(
+    asked: Asking,
+    address: Annotated[FactAddress, Query()],
+    body: NewValue,
+    if_match: IfMatch = None,
+    if_none_match: IfAbsent = None,
+    idempotency_key: IdempotencyHeader = None,
+) -> Response:
+    required = condition(if_match, if_none_match)
+    write = _write(
+        address.namespace,
+        body,
+        key=address.key,
+        expected_version=required.version,
+        require_absent=required.absent,
+        idempotency_key=idempotency_key,
+    )
+
+    def question(context: Context) -> Response:
+        fact = _kept(required, lambda: context.store.fact_set(context.caller, write))
+        context.wrote(fact)
+        created = required.version is None and fact.created_at == fact.updated_at
+        return fact_answer(fact, 201 if created else 200)
+
+    return await asked.write(question)
+
+
+@router.delete(
+    "/fact",
+    operation_id="delete_fact",
+    summary="Remove a fact; its versions stay readable",
+    response_model=Fact,
+    responses=FOUND | errors(404, 409, 412),
+)
+async def delete_fact(
+    asked: Asking,
+    address: Annotated[FactAddress, Query()],
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyHeader = None,
+) -> Response:
+    required = condition(if_match, None)
+
+    def question(context: Context) -> Response:
+        delete = partial(
+            context.store.fact_delete,
+            context.caller,
+            address.namespace,
+            address.key,
+            required.version,
+            idempotency_key,
+        )
+        return fact_answer(context.wrote(_kept(required, delete)))
+
+    return await asked.write(question)
+
+
+@router.post(
+    "/fact/restore",
+    operation_id="restore_fact",
+    summary="Store an older version again, as the next one",
+    response_model=Fact,
+    responses=FOUND | errors(404),
+)
+async def restore_fact(asked: Asking, old: Annotated[FactVersion, Query()]) -> Response:
+    def question(context: Context) -> Response:
+        fact = context.store.fact_restore(context.caller, old.namespace, old.key, old.version)
+        return fact_answer(context.wrote(fact))
+
+    return await asked.write(question)
+
+
+@router.post(
+    "/facts/set",
+    operation_id="set_facts",
+    summary="Store up to 100 values, each on its own",
+    response_model=Outcomes,
+)
+async def set_facts(asked: Asking, body: Writes) -> Response:
+    """Answers one outcome for each write, in order: the fact, or the problem that it met."""
+    writes = [_write(body.namespace, write) for write in body.writes]
+
+    def question(context: Context) -> Response:
+        return answer(Outcomes(outcomes=tuple(questions.set_many(context, writes))))
+
+    return await asked.write(question)
+
+
+@router.post(
+    "/facts/get",
+    operation_id="read_facts",
+    summary="Read up to 100 facts",
+    response_model=Facts,
+)
+async def read_facts(asked: Asking, body: Keys) -> Response:
+    """Answers the facts in the order of their keys, null where one is absent."""
+
+    def question(context: Context) -> Response:
+        facts = context.store.fact_get_many(context.caller, body.namespace, body.keys)
+        return answer(Facts(facts=tuple(facts)))
+
+    return await asked.read(question)
+
+
+def _write(namespace: str, body: NewValue | Write, **more: Any) -> FactWrite:
+    given = body.model_dump() | more
+    tags = None if body.tags is None else tuple(body.tags)
+    return FactWrite.model_validate(given | {"namespace": namespace, "tags": tags})
+
+
+def _kept(required: Condition, write: Callable[[], Fact]) -> Fact:
+    """A conflict with a condition of the headers is 412, with any other 409."""
+    try:
+        return write()
+    except Conflict as conflict:
+        if required:
+            raise required.failed(conflict) from conflict
+        raise
