@@ -2,13 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from memory_store.clock import Clock, system_clock
 from memory_store.contract import Caller, EventKind, Internal, StoreError
-from memory_store.engine import Engine, Session
+from memory_store.engine import Engine, Question, Session
 from memory_store.events import Entry, ReadTrail
 from memory_store.facts import Writing
 from memory_store.limits import Limits
@@ -67,10 +67,13 @@ class StoreBase:
             yield session
 
     def _write(
-        self, job: Callable[[Session], Result], locks: Collection[str] | None = None
+        self,
+        job: Callable[[Session], Result],
+        locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
     ) -> Result:
         with own_errors():
-            return self.engine.write(job, locks)
+            return self.engine.write(job, locks, ahead)
 
     def _note(
         self,

@@ -8,6 +8,7 @@ from memory_store.contract import Backlog, Change, Invalid, ModelIdentity, Subje
 from memory_store.engine import Embedding, Session
 from memory_store.limits import MAX_LEASE_SECONDS
 from memory_store.namespaces import NUMBER
+from memory_store.rows import OF_KEY
 
 _HAS_A_WORD = re.compile(r"[^\W\d_]{2}")
 MAX_ATTEMPTS = 5
@@ -29,12 +30,12 @@ def text_to_embed(key: str, value: str) -> str:
     return f"{key}: {value}" if _HAS_A_WORD.search(key) else value
 
 
-def enqueue(session: Session, subject: int, version: int) -> None:
-    """Queues a subject for which nothing is queued: new, or forgotten just before."""
-    session.run(
-        "INSERT INTO change (subject, version) VALUES (:subject, :version)",
-        subject=subject,
-        version=version,
+def enqueue(session: Session, namespace: int, key: str) -> None:
+    """Queues a fact for which nothing is queued: new, or forgotten just before."""
+    session.later(
+        f"INSERT INTO change (subject, version) SELECT f.id, f.version FROM fact f WHERE {OF_KEY}",
+        namespace=namespace,
+        key=key,
     )
 
 
@@ -43,8 +44,8 @@ def forget(session: Session, subject: int) -> None:
 
     Only its newest version is worth a vector.
     """
-    session.run("DELETE FROM vector WHERE subject = :subject", subject=subject)
-    session.run("DELETE FROM change WHERE subject = :subject", subject=subject)
+    session.later("DELETE FROM vector WHERE subject = :subject", subject=subject)
+    session.later("DELETE FROM change WHERE subject = :subject", subject=subject)
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _put(session: Session, model: int, vectors: SubjectVectors) -> bool:
         return False
     forget(session, vectors.subject)
     for piece, embedding in enumerate(vectors.windows):
-        session.run(
+        session.later(
             "INSERT INTO vector (subject, model, piece, version, embedding)"
             " VALUES (:subject, :model, :piece, :version, :embedding)",
             subject=vectors.subject,

@@ -27,6 +27,21 @@ class Session(Protocol):
         """Returns how many rows were changed."""
         ...
 
+    def later(self, sql: str, /, **parameters: object) -> None:
+        """Runs it before whatever is asked next, at the latest before the commit.
+
+        What it fails with is raised then. A database that is far away takes many in one go.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """What will be asked by `Session.one`."""
+
+    sql: str
+    parameters: dict[str, object]
+
 
 @dataclass(frozen=True)
 class Filter:
@@ -41,7 +56,9 @@ class Filter:
 class TextIndex(Protocol):
     """The lexical index. It stores the words that it is given and knows nothing of language."""
 
-    def put(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None: ...
+    def put(self, session: Session, namespace: int, key: str, words: Sequence[str]) -> None:
+        """Adds the fact of that key, which is in the table of facts by now."""
+        ...
 
     def remove(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
         """`words` are those that `put` was given."""
@@ -122,22 +139,31 @@ class Engine(Protocol):
         ...
 
     def write(
-        self, job: Callable[[Session], Result], locks: Collection[str] | None = None
+        self,
+        job: Callable[[Session], Result],
+        locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
     ) -> Result:
         """Runs `job` alone in the database and returns its result once that is durable.
 
         With `locks`, names of what the job reads and decides by, it is alone among the jobs with
         any of these names; others may run beside it, and it may be run again from the start.
+        `ahead` is what it asks first: a database that is far away is asked while it locks.
         What the job raises is raised here, and nothing that it did is kept. Raises `Busy`.
         """
         ...
 
     def write_each(
-        self, jobs: Sequence[Callable[[Session], Result]], locks: Sequence[Collection[str]]
+        self,
+        jobs: Sequence[Callable[[Session], Result]],
+        locks: Sequence[Collection[str]],
+        ahead: Sequence[Question] = (),
     ) -> list[Result | Exception]:
         """As `write` for each job with its locks, but made durable together where that is cheaper.
 
-        Returns each job's result or what it raised, in order; the jobs run in order too.
+        Returns each job's result or what it raised, in order; the jobs run in order too, some
+        perhaps again. A question `ahead` must be one whose answer no job changes before it is
+        asked for the first time.
         """
         ...
 

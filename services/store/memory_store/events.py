@@ -5,7 +5,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -63,7 +63,7 @@ class Entry:
 
 
 def append(session: Session, entry: Entry) -> None:
-    session.run(
+    session.later(
         _INSERT,
         at=entry.at,
         number=_number(session, entry),
@@ -221,5 +221,9 @@ class ReadTrail:
 
 
 def _append_all(entries: list[Entry], session: Session) -> None:
+    names = {entry.namespace for entry in entries if entry.namespace is not None}
+    numbers: dict[str | None, int] = {
+        name: namespaces.ensure(session, name) for name in sorted(names)
+    }
     for entry in entries:
-        append(session, entry)
+        append(session, replace(entry, number=numbers.get(entry.namespace)))

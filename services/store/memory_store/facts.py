@@ -15,10 +15,10 @@ from memory_store.contract import (
     iso,
 )
 from memory_store.cursors import Cursor
-from memory_store.engine import Engine, Row, Session
+from memory_store.engine import Engine, Question, Row, Session
 from memory_store.events import Entry
 from memory_store.namespaces import NUMBER
-from memory_store.rows import FACT, PRESENT, fact_from, matching, to_json
+from memory_store.rows import FACT, OF_KEY, PRESENT, fact_from, matching, to_json
 from memory_store.words import index_words
 
 MAX_VERSION = 2**63 - 1
@@ -26,6 +26,16 @@ MAX_VERSION = 2**63 - 1
 _VERSION = (
     f"SELECT NULL AS id, {FACT}, NULL AS failed, v.removed_at FROM fact_version v"
     " JOIN namespace n ON n.id = v.namespace_id"
+)
+
+
+_STANDING = (
+    f"SELECT n.id AS number, f.id, {FACT}, c.failed, (SELECT coalesce(max(w.version), 0)"
+    " FROM fact_version w WHERE w.namespace_id = n.id AND w.key = :key) AS newest"
+    " FROM namespace n LEFT JOIN fact f ON f.namespace_id = n.id AND f.key = :key"
+    " LEFT JOIN fact_version v"
+    " ON v.namespace_id = f.namespace_id AND v.key = f.key AND v.version = f.version"
+    " LEFT JOIN change c ON c.subject = f.id WHERE n.name = :namespace"
 )
 
 
@@ -40,6 +50,18 @@ class Writing:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """What a write finds: its namespace's number if there is one, what the key holds, the newest
+    version that it ever had."""
+
+    namespace: str
+    key: str
+    number: int | None
+    current: Row | None
+    newest: int
+
+
+@dataclass(frozen=True)
 class Content:
     value: str
     tags: tuple[str, ...]
@@ -50,6 +72,11 @@ class Content:
 def lock(namespace: str, key: str) -> str:
     """The name of what a write to the key decides by."""
     return f"fact {namespace!r} {key!r}"
+
+
+def standing(namespace: str, key: str) -> Question:
+    """What a write to the key asks first."""
+    return Question(_STANDING, {"namespace": namespace, "key": key})
 
 
 def present(session: Session, namespace: str, key: str) -> Row | None:
@@ -117,31 +144,32 @@ def page(
 
 def put(writing: Writing, write: FactWrite) -> Fact | Conflict:
     """Stores the write as the key's next version, or records why not and returns the conflict."""
-    current = _living(writing, write.namespace, write.key)
-    if refusal := _refusal(write, current):
-        return _conflict(writing, write, current, refusal)
+    found = _living(writing, write.namespace, write.key)
+    if refusal := _refusal(write, found.current):
+        return _conflict(writing, write, found, refusal)
     expires_at = (
         None if write.ttl_seconds is None else writing.now + max(1, round(write.ttl_seconds * 1000))
     )
     tags = write.tags
     content = Content(
         value=write.value,
-        tags=_tags_of(current) if tags is None else tuple(dict.fromkeys(tags)),
-        metadata=_metadata_of(current) if write.metadata is None else to_json(write.metadata),
+        tags=_tags_of(found.current) if tags is None else tuple(dict.fromkeys(tags)),
+        metadata=_metadata_of(found.current) if write.metadata is None else to_json(write.metadata),
         expires_at=expires_at,
     )
-    return _store(writing, write.namespace, write.key, current, content, "set", {})
+    return _store(writing, found, content, "set", {})
 
 
 def remove(
     writing: Writing, namespace: str, key: str, expected_version: int | None
 ) -> Fact | Conflict:
-    current = _living(writing, namespace, key)
+    found = _living(writing, namespace, key)
+    current = found.current
     if current is None:
         raise NotFound(f"there is no fact under {key!r} in namespace {namespace!r}", argument="key")
     if expected_version is not None and current["version"] != expected_version:
         write = FactWrite(namespace=namespace, key=key, value="", expected_version=expected_version)
-        return _conflict(writing, write, current, _version_refusal(write, current), of="delete")
+        return _conflict(writing, write, found, _version_refusal(write, current), of="delete")
     fact = fact_from(current)
     _take_away(writing, current, "delete", writing.now)
     return fact
@@ -153,13 +181,11 @@ def restore(writing: Writing, namespace: str, key: str, version: int) -> Fact:
         raise NotFound(
             f"{key!r} in namespace {namespace!r} has no version {version}", argument="version"
         )
-    current = _living(writing, namespace, key)
+    found = _living(writing, namespace, key)
     content = Content(
         value=old["value"], tags=_tags_of(old), metadata=old["metadata"], expires_at=None
     )
-    return _store(
-        writing, namespace, key, current, content, "restore", {"restored_version": version}
-    )
+    return _store(writing, found, content, "restore", {"restored_version": version})
 
 
 def remove_all(writing: Writing, namespace: str, expected: int) -> int:
@@ -210,13 +236,17 @@ def _version(session: Session, namespace: str, key: str, version: int) -> Row | 
     )
 
 
-def _living(writing: Writing, namespace: str, key: str) -> Row | None:
+def _living(writing: Writing, namespace: str, key: str) -> Standing:
     """Returns what the key holds; an expired fact that is still there is removed first."""
-    row = present(writing.session, namespace, key)
-    if row is not None and is_expired(row, writing.now):
-        _take_away(writing, row, "expire", row["expires_at"])
-        return None
-    return row
+    asked = standing(namespace, key)
+    row = writing.session.one(asked.sql, **asked.parameters)
+    if row is None:
+        return Standing(namespace, key, number=None, current=None, newest=0)
+    current = None if row["id"] is None else row
+    if current is not None and is_expired(current, writing.now):
+        _take_away(writing, current, "expire", current["expires_at"])
+        current = None
+    return Standing(namespace, key, row["number"], current, row["newest"])
 
 
 def _tags_of(row: Row | None) -> tuple[str, ...]:
@@ -250,9 +280,9 @@ def _version_refusal(write: FactWrite, current: Row | None) -> str | None:
 
 
 def _conflict(
-    writing: Writing, write: FactWrite, current: Row | None, refusal: str | None, of: str = "set"
+    writing: Writing, write: FactWrite, found: Standing, refusal: str | None, of: str = "set"
 ) -> Conflict:
-    winner = None if current is None else fact_from(current)
+    winner = None if found.current is None else fact_from(found.current)
     version = None if winner is None else winner.version
     events.append(
         writing.session,
@@ -266,6 +296,7 @@ def _conflict(
             version_before=version,
             body=write.value if of == "set" else None,
             detail={"refused": of, **_condition(write)},
+            number=found.number,
         ),
     )
     by = (
@@ -285,16 +316,14 @@ def _condition(write: FactWrite) -> dict[str, object]:
 
 def _store(
     writing: Writing,
-    namespace: str,
-    key: str,
-    current: Row | None,
+    found: Standing,
     content: Content,
     kind: EventKind,
     detail: dict[str, object],
 ) -> Fact:
-    session = writing.session
-    number = namespaces.ensure(session, namespace)
-    version = last_version(session, number, key) + 1
+    session, key, current = writing.session, found.key, found.current
+    number = found.number or namespaces.ensure(session, found.namespace)
+    version = found.newest + 1
     # A clock that stepped back must not let an older version look like the newer one.
     at = writing.now if current is None else max(writing.now, current["written_at"])
     columns: dict[str, object] = {
@@ -317,7 +346,7 @@ def _store(
         session,
         Entry(
             at=at,
-            namespace=namespace,
+            namespace=found.namespace,
             kind=kind,
             caller=writing.caller,
             key=key,
@@ -329,12 +358,12 @@ def _store(
         ),
     )
     # As it would be read back, its change queued and not failed.
-    return fact_from(columns | {"namespace": namespace, "failed": 0})
+    return fact_from(columns | {"namespace": found.namespace, "failed": 0})
 
 
 def insert_version(session: Session, **columns: object) -> None:
     """`number` is the namespace's; the other columns go by their names."""
-    session.run(
+    session.later(
         "INSERT INTO fact_version (namespace_id, key, version, value, tags, metadata, expires_at,"
         " created_at, written_at, removed_at, source_client, principal, self_reported)"
         " VALUES (:number, :key, :version, :value, :tags, :metadata, :expires_at,"
@@ -353,25 +382,29 @@ def point(
 ) -> None:
     """Makes the version the present one, in the table of facts and in what is derived from it."""
     session = writing.session
-    row = session.one(
+    session.later(
         "INSERT INTO fact (namespace_id, key, version, expires_at)"
         " VALUES (:namespace, :key, :version, :expires_at)"
         " ON CONFLICT (namespace_id, key) DO UPDATE SET version = excluded.version,"
-        " expires_at = excluded.expires_at RETURNING id",
+        " expires_at = excluded.expires_at",
         namespace=namespace,
         key=key,
         version=version,
         expires_at=content.expires_at,
     )
-    fact = int(row["id"]) if row else 0
-    words = index_words(key, content.value, *content.tags)
     if current is not None:
         _unindex(writing, current)
-        changes.forget(session, fact)
-    writing.engine.text.put(session, fact, namespace, words)
+        changes.forget(session, current["id"])
+    words = index_words(key, content.value, *content.tags)
+    writing.engine.text.put(session, namespace, key, words)
     for tag in content.tags:
-        session.run("INSERT INTO fact_tag (tag, fact_id) VALUES (:tag, :fact)", tag=tag, fact=fact)
-    changes.enqueue(session, fact, version)
+        session.later(
+            f"INSERT INTO fact_tag (tag, fact_id) SELECT :tag, f.id FROM fact f WHERE {OF_KEY}",
+            tag=tag,
+            namespace=namespace,
+            key=key,
+        )
+    changes.enqueue(session, namespace, key)
 
 
 def _unindex(writing: Writing, current: Row) -> None:
@@ -382,14 +415,14 @@ def _unindex(writing: Writing, current: Row) -> None:
         current["namespace_id"],
         index_words(current["key"], current["value"], *tags),
     )
-    writing.session.run("DELETE FROM fact_tag WHERE fact_id = :fact", fact=current["id"])
+    writing.session.later("DELETE FROM fact_tag WHERE fact_id = :fact", fact=current["id"])
 
 
 def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None:
     session = writing.session
     _unindex(writing, current)
     changes.forget(session, current["id"])
-    session.run(
+    session.later(
         "UPDATE fact_version SET removed_at = :at WHERE namespace_id = :namespace AND key = :key"
         " AND version = :version",
         at=max(at, current["written_at"]),
@@ -397,7 +430,7 @@ def _take_away(writing: Writing, current: Row, kind: EventKind, at: int) -> None
         key=current["key"],
         version=current["version"],
     )
-    session.run("DELETE FROM fact WHERE id = :fact", fact=current["id"])
+    session.later("DELETE FROM fact WHERE id = :fact", fact=current["id"])
     events.append(
         session,
         Entry(

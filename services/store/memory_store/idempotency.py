@@ -31,7 +31,7 @@ def once(
     if known := _recall(writing, key, digest):
         return known
     outcome = apply()
-    writing.session.run(
+    writing.session.later(
         "INSERT INTO idempotency (principal, source_client, key, digest, answer, at)"
         " VALUES (:principal, :client, :key, :digest, :answer, :now)"
         " ON CONFLICT (principal, source_client, key) DO UPDATE SET"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from memory_store.contract import Busy
-from memory_store.engine import Engine, Row, Session
+from memory_store.engine import Engine, Row, Session, TextIndex
 from memory_store.rows import PRESENT, fact_from
 from memory_store.words import WORDS_RECIPE, index_words
 
@@ -46,22 +46,30 @@ def _recipe(session: Session) -> int:
     return int(row["value"]) if row else 0
 
 
+def _remake(engine: Engine, session: Session) -> None:
+    fill_words(engine.text, session, lambda _done: None)
+
+
 def _rebuild(engine: Engine, session: Session) -> None:
     # Of two programs that start at once the second finds the work done.
     if _recipe(session) != WORDS_RECIPE:
         _remake(engine, session)
 
 
-def _remake(engine: Engine, session: Session) -> None:
-    # One transaction: readers rank by the old words until the new ones are whole.
-    engine.text.clear(session)
+def fill_words(text: TextIndex, session: Session, step: Callable[[int], None]) -> None:
+    """Makes the index from the facts, in one transaction: readers rank by the old words so long.
+
+    `step` is told how many more facts are done.
+    """
+    text.clear(session)
     after = 0
     while rows := _some(session, after):
         for row in rows:
             fact = fact_from(row)
             words = index_words(fact.key, fact.value, *fact.tags)
-            engine.text.put(session, row["id"], row["namespace_id"], words)
+            text.put(session, row["namespace_id"], fact.key, words)
         after = rows[-1]["id"]
+        step(len(rows))
         logger.info("lexical index: remade up to fact %d", after)
     session.run(
         "INSERT INTO index_state (name, value) VALUES ('words_recipe', :recipe)"

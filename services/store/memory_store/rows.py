@@ -24,6 +24,9 @@ PRESENT = (
 )
 """Facts as they are now, with what their embedding waits for."""
 
+OF_KEY = "f.namespace_id = :namespace AND f.key = :key"
+"""Which fact is meant, by its namespace's number: a new one has an id that nobody knows yet."""
+
 SURROGATES = range(0xD800, 0xE000)
 
 

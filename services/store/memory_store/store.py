@@ -27,7 +27,7 @@ from memory_store.contract import (
     error_from,
 )
 from memory_store.embedding import EmbeddingMethods
-from memory_store.engine import Session
+from memory_store.engine import Question, Session
 from memory_store.events import Entry
 from memory_store.following import Follower
 
@@ -47,7 +47,11 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
 
     def fact_set(self, caller: Caller, write: FactWrite) -> Fact:
         limits.check_write(write, self._limits)
-        return _fact(self._write(partial(self._set, caller, write), _locks(caller, write)))
+        return _fact(
+            self._write(
+                partial(self._set, caller, write), _locks(caller, write), [_standing(write)]
+            )
+        )
 
     def fact_set_many(self, caller: Caller, writes: Sequence[FactWrite]) -> list[FactOutcome]:
         limits.check_count("facts", writes)
@@ -56,7 +60,9 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         jobs = [partial(self._set, caller, writes[place]) for place in allowed]
         with own_errors():
             answers = self.engine.write_each(
-                jobs, locks=[_locks(caller, writes[place]) for place in allowed]
+                jobs,
+                locks=[_locks(caller, writes[place]) for place in allowed],
+                ahead=[_standing(writes[place]) for place in allowed],
             )
         for place, answer in zip(allowed, answers, strict=True):
             outcomes[place] = _outcome(answer)
@@ -126,6 +132,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
             self._write(
                 partial(self._delete, caller, request, idempotency_key),
                 locks=(facts.lock(namespace, key), *idempotency.locks(caller, idempotency_key)),
+                ahead=[facts.standing(namespace, key)],
             )
         )
 
@@ -239,6 +246,10 @@ def _locks(caller: Caller, write: FactWrite) -> tuple[str, ...]:
         facts.lock(write.namespace, write.key),
         *idempotency.locks(caller, write.idempotency_key),
     )
+
+
+def _standing(write: FactWrite) -> Question:
+    return facts.standing(write.namespace, write.key)
 
 
 def _outcome(answer: FactOutcome | Fact | Exception) -> FactOutcome:

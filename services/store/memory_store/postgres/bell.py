@@ -12,6 +12,8 @@ from memory_store.postgres.session import Rows
 
 CHANNEL = "memory_bridge_written"
 AGAIN_SECONDS = 1.0
+REST_SECONDS = 0.005
+"""Between two rings: each costs a transaction, and wakes everybody who waits."""
 
 
 class Bell:
@@ -57,6 +59,7 @@ class Bell:
             if self._pulled in ready:
                 self._pulled.recv(4096)
                 connection.execute(f"NOTIFY {CHANNEL}".encode())
+                self._closed.wait(REST_SECONDS)
             connection.pgconn.consume_input()
             while connection.pgconn.notifies():
                 pass

@@ -11,7 +11,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from memory_store.contract import Busy, Unavailable
-from memory_store.engine import Session
+from memory_store.engine import Question, Session
 from memory_store.postgres.bell import Bell
 from memory_store.postgres.connections import MOST, SCHEMA, Connections
 from memory_store.postgres.errors import IN_THE_WAY, translate, translated
@@ -55,30 +55,42 @@ class PostgresEngine:
 
     @contextlib.contextmanager
     def read(self) -> Generator[PostgresSession]:
-        with translated(), self._transaction(lambda: _READ) as session:
+        with translated(), self._transaction(lambda: [_READ]) as session:
             yield session
 
     def write(
         self,
         job: Callable[[PostgresSession], Result],
         locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
     ) -> Result:
+        def all_of_it(session: PostgresSession) -> Result:
+            with session.connection.pipeline():
+                result = job(session)
+                session.later("COMMIT")
+            return result
+
         with translated():
             if locks is None:
-                return self._write(job, locks)
-            return _again_if_in_the_way(lambda: self._write(job, locks))
+                return self._write(all_of_it, None, ahead)
+            return _again_if_in_the_way(lambda: self._write(all_of_it, locks, ahead))
 
     def write_each(
         self,
         jobs: Sequence[Callable[[PostgresSession], Result]],
         locks: Sequence[Collection[str]],
+        ahead: Sequence[Question] = (),
     ) -> list[Result | Exception]:
         def each(session: PostgresSession) -> list[Result | Exception]:
-            return [_on_its_own(session, job) for job in jobs]
+            answers = _together(session, jobs)
+            if answers is None:
+                answers = [_on_its_own(session, job) for job in jobs]
+            session.later("COMMIT")
+            return answers
 
         together = {lock for some in locks for lock in some}
         try:
-            return _again_if_in_the_way(lambda: self._write(each, together))
+            return _again_if_in_the_way(lambda: self._write(each, together, ahead))
         except psycopg.Error as error:
             return [translate(error)] * len(jobs)
 
@@ -134,30 +146,34 @@ class PostgresEngine:
                 connection.cancel_safe()
 
     def _write(
-        self, job: Callable[[PostgresSession], Result], locks: Collection[str] | None
+        self,
+        job: Callable[[PostgresSession], Result],
+        locks: Collection[str] | None,
+        ahead: Sequence[Question],
     ) -> Result:
+        """Runs a job that ends with its commit."""
         try:
-            with self._writing(locks) as session:
-                result = job(session)
-                session.connection.execute("COMMIT")
-                return result
+            with self._writing(locks, ahead) as session:
+                return job(session)
         finally:
             # Also of what was undone: newer events may have waited for its end to be settled.
             self._bell.ring()
 
     def _writing(
-        self, locks: Collection[str] | None
+        self, locks: Collection[str] | None, ahead: Sequence[Question] = ()
     ) -> contextlib.AbstractContextManager[PostgresSession]:
-        return self._transaction(lambda: begin_writing(locks, patient=self._patient))
+        return self._transaction(lambda: begin_writing(locks, patient=self._patient), ahead)
 
     @contextlib.contextmanager
-    def _transaction(self, begin: Callable[[], str]) -> Generator[PostgresSession]:
+    def _transaction(
+        self, begin: Callable[[], list[str]], ahead: Sequence[Question] = ()
+    ) -> Generator[PostgresSession]:
         with self._turn():
-            connection = self._begin(begin)
+            session = self._begin(begin, ahead)
             try:
-                yield PostgresSession(connection)
+                yield session
             finally:
-                self._put_back(connection)
+                self._put_back(session.connection)
 
     @contextlib.contextmanager
     def _turn(self) -> Generator[None]:
@@ -170,13 +186,14 @@ class PostgresEngine:
         finally:
             self._turns.release()
 
-    def _begin(self, begin: Callable[[], str]) -> Rows:
+    def _begin(self, begin: Callable[[], list[str]], ahead: Sequence[Question]) -> PostgresSession:
         """Begins on a connection that is alive: those that died in the pool are passed by."""
         while True:
             connection = self._pool.getconn()
+            session = PostgresSession(connection)
             self._locking.add(connection)
             try:
-                connection.execute(begin().encode())
+                session.begin(begin(), ahead)
             except errors.QueryCanceled:
                 self._put_back(connection)
                 raise Busy("the store is closing; nothing was written, try again") from None
@@ -186,7 +203,7 @@ class PostgresEngine:
                 if not broken:
                     raise
             else:
-                return connection
+                return session
             finally:
                 self._locking.discard(connection)
 
@@ -202,6 +219,22 @@ def _again_if_in_the_way(attempt: Callable[[], Result]) -> Result:
         with contextlib.suppress(*IN_THE_WAY):
             return attempt()
     return attempt()
+
+
+def _together(
+    session: PostgresSession, jobs: Sequence[Callable[[PostgresSession], Any]]
+) -> list[Any] | None:
+    """Returns what each job returned, None if one of them raised something; all is undone then."""
+    try:
+        with session.connection.transaction(), session.connection.pipeline():
+            return [job(session) for job in jobs]
+    except IN_THE_WAY:
+        raise
+    except Exception:  # whichever of them it is: the others are not to suffer from it
+        if session.connection.broken:
+            raise
+        session.forget_answers()
+        return None
 
 
 def _on_its_own(session: PostgresSession, job: Callable[[PostgresSession], Any]) -> Any:

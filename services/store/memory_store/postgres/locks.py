@@ -7,19 +7,21 @@ WRITING = "19778, 1"
 """The advisory lock that every write holds: shared with others, or alone."""
 
 
-def begin_writing(locks: Collection[str] | None, *, patient: bool = True) -> str:
-    """Locks in the order of their numbers, so that no two writes wait for each other.
+def begin_writing(locks: Collection[str] | None, *, patient: bool = True) -> list[str]:
+    """Returns the statements that begin a write.
 
-    They come before the transaction has a number: of two writes to a key the later one has the
-    higher number, and with it the higher event.
+    They lock in the order of the numbers, so that no two writes wait for each other, and before
+    the transaction has a number: of two writes to a key the later one has the higher number, and
+    with it the higher event.
     """
-    begin = "BEGIN" if patient else "BEGIN; SET LOCAL lock_timeout = 1"
+    begin = ["BEGIN"] if patient else ["BEGIN", "SET LOCAL lock_timeout = 1"]
     if locks is None:
         # What is done alone may be done to the whole database.
-        return f"{begin}; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({WRITING})"
+        alone = f"SELECT pg_advisory_xact_lock({WRITING})"
+        return [*begin, "SET LOCAL statement_timeout = 0", alone]
     numbers = sorted(_number(lock) for lock in locks)
     taken = "".join(f", pg_advisory_xact_lock({number})" for number in numbers)
-    return f"{begin}; SELECT pg_advisory_xact_lock_shared({WRITING}){taken}"
+    return [*begin, f"SELECT pg_advisory_xact_lock_shared({WRITING}){taken}"]
 
 
 def _number(lock: str) -> int:

@@ -2,6 +2,7 @@
 
 import re
 import struct
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +10,7 @@ from psycopg import Connection, Cursor, pq
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 
-from memory_store.engine import Embedding, Row
+from memory_store.engine import Embedding, Question, Row
 
 Rows = Connection[dict[str, Any]]
 
@@ -28,20 +29,48 @@ def _written(match: re.Match[str]) -> str:
 
 
 class PostgresSession:
-    def __init__(self, connection: Rows) -> None:
+    """Rows come in `binary` form where a float32 must not lose its last bit on the way."""
+
+    def __init__(self, connection: Rows, *, binary: bool = False) -> None:
         self.connection = connection
+        self._binary = binary
+        self._answers: dict[tuple[object, ...], Cursor[dict[str, Any]]] = {}
+
+    def begin(self, statements: Iterable[str], ahead: Sequence[Question] = ()) -> None:
+        """Sends it all in one go; each of the questions is answered to the first who asks it."""
+        with self.connection.pipeline():
+            for statement in statements:
+                self.later(statement)
+            self._answers = {
+                _key(asked.sql, asked.parameters): self._execute(asked.sql, asked.parameters)
+                for asked in ahead
+            }
+
+    def forget_answers(self) -> None:
+        self._answers = {}
 
     def all(self, sql: str, /, **parameters: object) -> list[Row]:
         return [*self._execute(sql, parameters)]
 
     def one(self, sql: str, /, **parameters: object) -> Row | None:
-        return self._execute(sql, parameters).fetchone()
+        known = self._answers.pop(_key(sql, parameters), None) if self._answers else None
+        return (known or self._execute(sql, parameters)).fetchone()
 
     def run(self, sql: str, /, **parameters: object) -> int:
-        return self._execute(sql, parameters).rowcount
+        # The end of a pipeline, even of one within another, waits for the number.
+        with self.connection.pipeline():
+            cursor = self._execute(sql, parameters)
+        return cursor.rowcount
+
+    def later(self, sql: str, /, **parameters: object) -> None:
+        self._execute(sql, parameters)
 
     def _execute(self, sql: str, parameters: dict[str, object]) -> Cursor[dict[str, Any]]:
-        return self.connection.execute(translate(sql), parameters)
+        return self.connection.execute(translate(sql), parameters, binary=self._binary)
+
+
+def _key(sql: str, parameters: dict[str, object]) -> tuple[object, ...]:
+    return (sql, *parameters.items())
 
 
 class _EmbeddingDumper(Dumper):
@@ -60,8 +89,18 @@ class _EmbeddingLoader(Loader):
         return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
+class _ExactEmbeddingLoader(Loader):
+    format = pq.Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        numbers = bytes(data)[4:]
+        dimension = len(numbers) // FLOAT_BYTES
+        return struct.pack(f"<{dimension}f", *struct.unpack(f">{dimension}f", numbers))
+
+
 def adapt_embeddings(connection: Rows, vector: int) -> None:
     """Has embeddings go in and come out as bytes, as in every database; `vector` is their type."""
     dumper = type("EmbeddingDumper", (_EmbeddingDumper,), {"oid": vector})
     connection.adapters.register_dumper(Embedding, dumper)
     connection.adapters.register_loader(vector, _EmbeddingLoader)
+    connection.adapters.register_loader(vector, _ExactEmbeddingLoader)

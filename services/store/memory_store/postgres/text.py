@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memory_store.engine import Filter, Row, Session
 from memory_store.fingerprints import fingerprint
-from memory_store.rows import after_prefix
+from memory_store.rows import OF_KEY, after_prefix
 
 SATURATION = 1.2
 BY_LENGTH = 0.75
@@ -36,23 +36,24 @@ class PostgresText:
     def __init__(self) -> None:
         self._counts = _Counts()
 
-    def put(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
+    def put(self, session: Session, namespace: int, key: str, words: Sequence[str]) -> None:
         times = sorted(Counter(words).items())
         # FTS5 counts the word for the namespace too.
         size = len(words) + 1
-        session.run(
+        session.later(
             "INSERT INTO fact_word (word, namespace_id, fact_id, times, size)"
-            " SELECT word, :namespace, :fact, times, :size"
-            " FROM unnest(:words::text[], :times::int[]) AS t (word, times)",
+            " SELECT t.word, f.namespace_id, f.id, t.times, :size"
+            " FROM fact f, unnest(:words::text[], :times::int[]) AS t (word, times)"
+            f" WHERE {OF_KEY}",
             namespace=namespace,
-            fact=fact,
+            key=key,
             size=size,
             words=["", *(word for word, _ in times)],
             times=[size, *(count for _, count in times)],
         )
 
     def remove(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
-        session.run(
+        session.later(
             "DELETE FROM fact_word WHERE word = ANY (:words)"
             " AND namespace_id = :namespace AND fact_id = :fact",
             namespace=namespace,

@@ -37,6 +37,9 @@ class SqliteSession:
     def run(self, sql: str, /, **parameters: object) -> int:
         return self.connection.execute(sql, parameters).rowcount
 
+    def later(self, sql: str, /, **parameters: object) -> None:
+        self.connection.execute(sql, parameters)
+
 
 def connect(path: Path, patience_seconds: float = 5.0) -> sqlite3.Connection:
     connection = sqlite3.connect(

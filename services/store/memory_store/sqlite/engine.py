@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from memory_store.contract import Busy, Internal, StoreError, Unavailable
-from memory_store.engine import Session
+from memory_store.engine import Question, Session
 from memory_store.sqlite.connection import SqliteSession, code_of, connect
 from memory_store.sqlite.file import prepare
 from memory_store.sqlite.text import SqliteText
@@ -99,18 +99,24 @@ class SqliteEngine:
             connection.close()
 
     def write(
-        self, job: Callable[[SqliteSession], Result], locks: Collection[str] | None = None
+        self,
+        job: Callable[[SqliteSession], Result],
+        locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
     ) -> Result:
-        del locks  # every write is alone
+        del locks, ahead  # every write is alone, and nothing is far away
         try:
             return cast("Result", self._writer.submit(job).result())
         except sqlite3.Error as error:
             raise translate(error) from error
 
     def write_each(
-        self, jobs: Sequence[Callable[[SqliteSession], Result]], locks: Sequence[Collection[str]]
+        self,
+        jobs: Sequence[Callable[[SqliteSession], Result]],
+        locks: Sequence[Collection[str]],
+        ahead: Sequence[Question] = (),
     ) -> list[Result | Exception]:
-        del locks
+        del locks, ahead
         answers = [self._writer.submit(job) for job in jobs]
         return [_settled(answer) for answer in answers]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memory_store.engine import Filter, Session
 from memory_store.fingerprints import fingerprint
+from memory_store.rows import OF_KEY
 
 TERMS_AT_ONCE = 20
 _TERMS = "SELECT term FROM fact_vocabulary WHERE term > :last ORDER BY term LIMIT :limit"
@@ -36,16 +37,18 @@ class SqliteText:
         self._facts = _Count(0, -1)
         self._holding: dict[str, _Count] = {}
 
-    def put(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
-        session.run(
-            "INSERT INTO fact_words (rowid, ns, words) VALUES (:fact, :ns, :words)",
-            fact=fact,
+    def put(self, session: Session, namespace: int, key: str, words: Sequence[str]) -> None:
+        session.later(
+            "INSERT INTO fact_words (rowid, ns, words)"
+            f" SELECT f.id, :ns, :words FROM fact f WHERE {OF_KEY}",
+            namespace=namespace,
+            key=key,
             ns=str(namespace),
             words=" ".join(words),
         )
 
     def remove(self, session: Session, fact: int, namespace: int, words: Sequence[str]) -> None:
-        session.run(
+        session.later(
             "INSERT INTO fact_words (fact_words, rowid, ns, words)"
             " VALUES ('delete', :fact, :ns, :words)",
             fact=fact,
