@@ -123,7 +123,8 @@ async def test_a_body_that_does_not_come_is_refused():
     async def unreached(*_arguments):
         raise AssertionError
 
-    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+    kind = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": kind}
     await MessageBodies(unreached, 100, seconds=0.05)(scope, receive_nothing, send)
 
     assert sent[0]["status"] == 408

@@ -6,6 +6,7 @@ from collections import deque
 from mcp_types import JSONRPCRequest
 
 from memory_gateway.asgi import (
+    JSON,
     METHOD,
     REFUSED,
     REQUEST_ID,
@@ -21,6 +22,7 @@ from memory_gateway.frames import Unreadable, parse
 
 LARGEST_BODY = 4 * 1024 * 1024
 CARRYING = frozenset({"POST", "PUT", "PATCH"})
+NOT_JSON = "The body must be JSON, and Content-Type must say so: application/json."
 LATE = "The body did not arrive in time."
 CLOSE = [(b"connection", b"close")]
 
@@ -72,6 +74,12 @@ class BoundedBodies:
 class MessageBodies(BoundedBodies):
     """Reads the message that a POST carries, and refuses what is none."""
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST" and not _is_json(scope):
+            await refuse(scope, send, 415, REFUSED, NOT_JSON, CLOSE)
+        else:
+            await super().__call__(scope, receive, send)
+
     async def pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await super().pass_on(body, scope, receive, send)
@@ -85,6 +93,11 @@ class MessageBodies(BoundedBodies):
         if isinstance(message, JSONRPCRequest):
             scope = {**scope, REQUEST_ID: message.id, METHOD: message.method}
         await super().pass_on(body, scope, receive, send)
+
+
+def _is_json(scope: Scope) -> bool:
+    kind = header(scope, b"content-type") or b""
+    return kind.partition(b";")[0].strip().lower() == JSON
 
 
 class _Disconnected(Exception):
