@@ -12,5 +12,11 @@ def pytest_addoption(parser):
         "--rounds", type=int, default=6, help="how often the crash tests kill a store (6)"
     )
     parser.addoption(
+        "--api-examples",
+        type=int,
+        default=5,
+        help="how many requests to each operation schemathesis makes up (5)",
+    )
+    parser.addoption(
         "--restarts", type=int, default=4, help="how often a gateway is killed under stubs (4)"
     )

@@ -61,9 +61,10 @@ def errors(*statuses: int) -> dict[int | str, Schema]:
     return {status: {"$ref": _reference("responses", _name(status))} for status in statuses}
 
 
-def describe(app: FastAPI) -> Schema:
-    """Makes the document of all the routes there are."""
+def describe(app: FastAPI, further: Schema) -> Schema:
+    """Makes the document of all the routes there are; `further` describes paths of other kinds."""
     document = get_openapi(title=TITLE, version=VERSION, description=DESCRIPTION, routes=app.routes)
+    document["paths"] |= further
     for operation in operations(document):
         _complete(operation)
     components = cast("Schema", document.setdefault("components", {}))
@@ -89,7 +90,7 @@ class Operations:
             operation["operationId"]: _parameters(operation) for operation in operations(document)
         }
         self._methods = [
-            (compile_path(path)[0], ", ".join(sorted(method.upper() for method in methods)))
+            (compile_path(path)[0], _allowed(methods))
             for path, methods in document["paths"].items()
         ]
 
@@ -103,6 +104,11 @@ class Operations:
     def methods(self, path: str) -> str | None:
         """The methods that are served at a path, as `Allow` lists them; None if there is none."""
         return next((methods for pattern, methods in self._methods if pattern.match(path)), None)
+
+
+def _allowed(methods: Iterable[str]) -> str:
+    named = {method.upper() for method in methods}
+    return ", ".join(sorted(named | {"HEAD"} if "GET" in named else named))
 
 
 def _parameters(operation: Schema) -> dict[str, dict[str, bool]]:

@@ -1,7 +1,7 @@
 """`/api/v1/events`: who did what, when."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -22,7 +22,36 @@ from memory_gateway.api.words import (
 from memory_gateway.context import Context
 from memory_store.contract import EventFilter, EventKind, EventPage
 
+
+def _parameter(name: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": schema, "description": description}
+
+
 router = APIRouter(route_class=StrictRoute, tags=["events"])
+STREAM: dict[str, Any] = {
+    "tags": ["events"],
+    "summary": "Follow events as they happen",
+    "operationId": "follow_events",
+    "description": "Server-sent events whose ids are those of the events; the last one, `dropped`,"
+    " says why the stream ends and after which event to go on.",
+    "parameters": [
+        _parameter("namespace", {"type": "string"}, "Default: all of them."),
+        _parameter("prefix", {"type": "string"}, "What keys begin with."),
+        _parameter(
+            "kinds",
+            {"type": "array", "items": {"enum": list(get_args(EventKind))}},
+            "Events of one of these; naming a read includes reads.",
+        ),
+        _parameter("include_reads", {"type": "boolean"}, "Also who read what."),
+        _parameter("after", {"type": "integer", "minimum": 0}, "Begin behind this event."),
+    ],
+    "responses": {
+        "200": {
+            "description": "A stream that ends when either side does.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+}
 
 
 class EventList(Parameters):

@@ -15,6 +15,7 @@ from memory_gateway.calls import Calls
 PREFIX = "/api/v1"
 DOCUMENT = f"{PREFIX}/openapi.json"
 ROOMS = (facts, searches, events, namespaces, tokens, state)
+FURTHER = {f"{PREFIX}/events/stream": {"get": events.STREAM}}
 
 
 class HttpInterface:
@@ -25,7 +26,7 @@ class HttpInterface:
         self._app.router.redirect_slashes = False
         for room in ROOMS:
             self._app.include_router(room.router, prefix=PREFIX)
-        document = describe(self._app)
+        document = describe(self._app, FURTHER if streams else {})
         self._encoded = json.dumps(document, ensure_ascii=False).encode()
         self._app.router.routes.extend([Route(DOCUMENT, self._document), *streams])
         self._app.state.calls = calls

@@ -21,7 +21,18 @@ TRANSPORTS: dict[str, Via] = {
 PLAIN = frozenset({"/healthz", "/readyz", "/metrics"})
 API = "/api/v1/"
 RESOURCES = frozenset(
-    {"facts", "search", "events", "namespaces", "tokens", "stats", "version", "openapi.json"}
+    {
+        "fact",
+        "facts",
+        "search",
+        "events",
+        "namespace",
+        "namespaces",
+        "tokens",
+        "stats",
+        "version",
+        "openapi.json",
+    }
 )
 FAULT = 500
 OTHER = "other"
