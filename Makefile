@@ -10,7 +10,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run test test-minimal check coverage bench lock clean
+.PHONY: help setup run test test-long test-minimal check coverage bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
 
 test: $(READY) ## Run the tests; they need neither Docker nor a network
 	$(BIN)/pytest
+
+test-long: $(READY) ## Run the tests with 50 and 20 kills of a store instead of a few
+	$(BIN)/pytest --rounds 50
 
 test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
 	$(BIN)/pytest tests/house/test_base_install.py

@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -45,14 +46,14 @@ END $$
 class PostgresServer:
     """One server in a folder of its own, on 127.0.0.1, whose user `postgres` needs no password."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, programs: Path = PROGRAMS) -> None:
+        self._programs = programs
         self._folder = Path(tempfile.mkdtemp(prefix="memory-bridge-postgres-"))
         self._data = self._folder / "data"
         self._options = options
         # Postgres does not run as root.
         self._user = None if os.geteuid() else "nobody"
-        if self._user:
-            shutil.chown(self._folder, self._user)
+        self.give(self._folder)
         self._numbers = count(1)
         self.port = _free_port()
         self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
@@ -67,7 +68,7 @@ class PostgresServer:
         places = ["-h", "127.0.0.1", "-p", str(self.port), "-k", str(self._folder)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [PROGRAMS / "postgres", "-D", self._data, *places, *options],
+                [self._programs / "postgres", "-D", self._data, *places, *options],
                 stdout=log,
                 stderr=log,
                 **self._as_user(),
@@ -80,8 +81,15 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Ends the server as a shutdown does that waits for nobody."""
+        self._end(signal.SIGINT)
+
+    def crash(self) -> None:
+        """Ends the server at once; the next start recovers what was committed from its log."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(2)
+            self._process.send_signal(how)
             self._process.wait(START_SECONDS)
             self._process = None
 
@@ -104,6 +112,11 @@ class PostgresServer:
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return self.url(name)
 
+    def give(self, folder: Path) -> None:
+        """Has the folder belong to the user as whom the server runs."""
+        if self._user:
+            shutil.chown(folder, self._user)
+
     def drop(self, url: str) -> None:
         self.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
 
@@ -116,7 +129,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
-            [PROGRAMS / program, "-D", self._data, *arguments],
+            [self._programs / program, "-D", self._data, *arguments],
             check=True,
             stdout=subprocess.DEVNULL,
             **self._as_user(),

@@ -18,6 +18,9 @@ from urllib.parse import urlsplit
 from memory_store.contract import Problem, error_from
 from memory_store.wire import OPERATIONS
 
+Database = Path | str
+"""A SQLite file, or a Postgres database by its address."""
+
 SECRET = "a secret of sixteen letters and more"
 PROGRAM = [sys.executable, "-m", "memory_store.main"]
 LISTENS = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -41,10 +44,17 @@ class StoreProcess:
         self.process.wait()
 
 
+def environment_of(database: Database) -> dict[str, str]:
+    """The setting by which a process of the product finds it."""
+    if isinstance(database, str):
+        return {"MCP_DATABASE_URL": database}
+    return {"MCP_MEMORY_DB": str(database)}
+
+
 @contextmanager
-def store_process(database: Path, **settings: str) -> Iterator[StoreProcess]:
+def store_process(database: Database, **settings: str) -> Iterator[StoreProcess]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
-    ours = {"MCP_MEMORY_DB": str(database), "MCP_STORE_PORT": "0", "MCP_STORE_SECRET": SECRET}
+    ours = {"MCP_STORE_PORT": "0", "MCP_STORE_SECRET": SECRET, **environment_of(database)}
     environment = inherited | ours | settings
     with subprocess.Popen(PROGRAM, env=environment, stderr=subprocess.PIPE, text=True) as process:
         said: list[str] = []

@@ -1,10 +1,10 @@
 """Adds one to a fact as often as it is told, each time under the condition that nobody else did."""
 
 import sys
-from pathlib import Path
 
 from memory_store.contract import Caller, Conflict, Fact, FactWrite
-from memory_store.sqlite import SqliteEngine
+from memory_store.opening import open_store
+from memory_store.settings import StoreSettings
 from memory_store.store import SqlStore
 
 
@@ -25,8 +25,8 @@ def attempt(store: SqlStore, caller: Caller, fact: Fact) -> Fact | None:
 
 
 if __name__ == "__main__":
-    path, name, times = sys.argv[1:]
-    store = SqlStore(SqliteEngine(Path(path)))
+    name, times = sys.argv[1:]
+    store = open_store(StoreSettings())
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(int(times)):

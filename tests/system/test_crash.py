@@ -1,60 +1,39 @@
 """A store that is killed in the middle of a write storm loses nothing that it acknowledged.
 
-`--rounds 50` kills it as often; a few times are enough for every day.
+`--rounds 50` kills it as often on SQLite, and 20 times on Postgres; a few are enough for every day.
 """
 
 import contextlib
-import random
+import math
+import os
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from bench.store_process import SECRET, store_process
+from bench.store_process import SECRET, Database, environment_of, store_process
+from databases import ENGINES, new_database, opened_store
 from memory_store.client import HttpStore
-from memory_store.contract import Caller, FactWrite, SearchQuery, Unavailable
-from memory_store.sqlite import SqliteEngine
-from memory_store.store import SqlStore
-from system.halves import HALVES, check_words, halves
+from memory_store.contract import FactWrite, SearchQuery
+from memory_store.operations.check import check
+from store.whole import silent
+from system.halves import KINDS, halves
+from system.storms import CALLER, WRITERS, Round, missing, rows, wait_for, write_on
 
 STORM = Path(__file__).with_name("write_storm.py")
-WRITERS = 6
-KEYS = 25
-CALLER = Caller(principal="p", source_client="c")
-WAIT_SECONDS = 20
-
-
-@dataclass
-class Round:
-    """One storm: what was acknowledged before the end, and what nobody knows about.
-
-    An acknowledgement: kind, key, version, value. `dice` choose the moment of the end.
-    """
-
-    path: Path
-    number: int
-    acknowledged: list[tuple[str, str, int, str]] = field(default_factory=list)
-    unknown: list[FactWrite] = field(default_factory=list)
-
-    @property
-    def dice(self) -> random.Random:
-        return random.Random(self.number)
-
-    def moment(self) -> tuple[int, float]:
-        """After how many acknowledgements and how many seconds more it ends."""
-        return self.dice.randint(20, 400), self.dice.uniform(0, 0.02)
 
 
 def in_process(storm: Round) -> None:
     least, more = storm.moment()
     with subprocess.Popen(
-        [sys.executable, str(STORM), str(storm.path), str(storm.number)],
+        [sys.executable, str(STORM), str(storm.number)],
+        env=os.environ | environment_of(storm.database),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -71,7 +50,7 @@ def in_process(storm: Round) -> None:
 
 def over_http(storm: Round) -> None:
     least, more = storm.moment()
-    with store_process(storm.path) as served, ThreadPoolExecutor(WRITERS) as threads:
+    with store_process(storm.database) as served, ThreadPoolExecutor(WRITERS) as threads:
         client = HttpStore(served.url, SECRET)
         writers = [threads.submit(write_on, storm, client, writer) for writer in range(WRITERS)]
         wait_for(lambda: len(storm.acknowledged) >= least)
@@ -82,77 +61,43 @@ def over_http(storm: Round) -> None:
         client.close()
 
 
-def write_on(storm: Round, store: HttpStore, writer: int) -> None:
-    name = f"h{storm.number}w{writer}"
-    for number in count():
-        key, word = f"{name}/{number % KEYS}", f"{name}x{number}"
-        write = FactWrite(key=key, value=f"the word {word}", tags=(word,), idempotency_key=word)
-        try:
-            fact = store.fact_set(CALLER, write)
-            storm.acknowledged.append(("set", key, fact.version, fact.value))
-            if number % 7 == 0:
-                gone = store.fact_delete(CALLER, "default", key)
-                storm.acknowledged.append(("delete", key, gone.version, gone.value))
-        except Unavailable:
-            storm.unknown.append(write)
-            return
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.001)
-
-
-@contextlib.contextmanager
-def reopened(path: Path) -> Iterator[SqlStore]:
-    store = SqlStore(SqliteEngine(path), log_reads=False)
-    yield store
-    store.close()
-
-
-def rows(store, sql, **parameters):
-    with store.engine.read() as session:
-        return [tuple(row.values()) for row in session.all(sql, **parameters)]
-
-
 @dataclass
 class Killed:
-    """A file after several storms: what each acknowledged, and what was found wrong after it."""
+    """A database after several storms: what each acknowledged, and what was found wrong after."""
 
-    path: Path
+    database: Database
     rounds: list[Round]
     wrong: list[str]
 
 
-@pytest.fixture(scope="module", params=[in_process, over_http], ids=["in process", "over HTTP"])
+STORMS = {
+    f"{name} on {engine}": (engine, storm)
+    for engine in ENGINES
+    for name, storm in (("in process", in_process), ("over HTTP", over_http))
+}
+SHARE = {"sqlite": 1.0, "postgres": 0.4}
+"""How many of the rounds: each takes longer on Postgres."""
+
+
+@pytest.fixture(scope="module", params=STORMS)
 def killed(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("crash") / "memory.db"
-    rounds = -(-request.config.getoption("--rounds") // 2)
-    killed = Killed(path, [Round(path, number) for number in range(rounds)], [])
-    for storm in killed.rounds:
-        request.param(storm)
-        with reopened(path) as store:
-            killed.wrong += [f"round {storm.number}: {wrong}" for wrong in halves(store)]
-            killed.wrong += [f"round {storm.number}: lost {lost}" for lost in missing(store, storm)]
-    return killed
+    engine, storm = STORMS[request.param]
+    rounds = math.ceil(request.config.getoption("--rounds") / 2 * SHARE[engine])
+    with new_database(engine, tmp_path_factory.mktemp("crash")) as database:
+        killed = Killed(database, [Round(database, number) for number in range(rounds)], [])
+        for one in killed.rounds:
+            storm(one)
+            with contextlib.closing(opened_store(database)) as store:
+                wrong = [*halves(store), *missing(store, one)]
+                wrong += check(store.engine, silent()).findings
+                killed.wrong += [f"round {one.number}: {each}" for each in wrong]
+        yield killed
 
 
 @pytest.fixture(scope="module")
 def store(killed):
-    with reopened(killed.path) as store:
+    with contextlib.closing(opened_store(killed.database)) as store:
         yield store
-
-
-def missing(store: SqlStore, storm: Round) -> Iterator[str]:
-    """What was acknowledged and is not there."""
-    versions = rows(store, "SELECT key, version, value FROM fact_version")
-    removed = rows(
-        store, "SELECT key, version, value FROM fact_version WHERE removed_at IS NOT NULL"
-    )
-    there = {("set", *version) for version in versions} | {("delete", *it) for it in removed}
-    yield from (f"lost: {write}" for write in storm.acknowledged if write not in there)
 
 
 @pytest.mark.timeout(1800)
@@ -162,7 +107,6 @@ def test_all_that_was_acknowledged_is_there_and_no_half_of_the_rest(killed):
 
 
 def test_a_fact_is_found_by_the_words_that_it_has_and_no_longer_by_those_it_had(store):
-    check_words(store)
     facts = rows(
         store,
         "SELECT f.key, v.value FROM fact f JOIN fact_version v"
@@ -189,6 +133,7 @@ def test_a_write_that_nobody_answered_is_there_once_when_it_is_tried_again(kille
     assert list(halves(store)) == []
 
 
+WORDS = {"sqlite": "fact_words_docsize", "postgres": "fact_word"}
 BREAKS = {
     "a version without the event that made it": "DELETE FROM event WHERE key = 'k'",
     "an event without the version that it made": "DELETE FROM fact_version WHERE key = 'k'",
@@ -198,20 +143,30 @@ BREAKS = {
     "a newest version that is neither there nor removed": "DELETE FROM fact WHERE key = 'k'",
     "a fact that awaits no vector": "DELETE FROM change",
     "a change without its fact": "DELETE FROM fact WHERE key = 'k'",
-    "a fact without its words": "DELETE FROM fact_words_docsize",
+    "a fact without its words": "DELETE FROM {words}",
     "words without their fact": "DELETE FROM fact WHERE key = 'k'",
     "a fact without its tags": "DELETE FROM fact_tag",
 }
 
 
-@pytest.mark.parametrize("kind", HALVES)
-def test_half_a_write_would_be_noticed(kind, tmp_path):
-    with reopened(tmp_path / "memory.db") as store:
+def break_it(database: Database, sql: str) -> None:
+    """Runs it past everything by which a database keeps its tables in step."""
+    if isinstance(database, str):
+        with psycopg.connect(database) as connection:
+            connection.execute("SET session_replication_role = replica")
+            connection.execute("SET search_path = memory_bridge, public")
+            connection.execute(sql)
+    else:
+        with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute(sql)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_a_write_would_be_noticed(kind, database):
+    with contextlib.closing(opened_store(database)) as store:
         for key in ("k", "k", "gone"):
             store.fact_set(CALLER, FactWrite(key=key, value="v", tags=("t",)))
         store.fact_delete(CALLER, "default", "gone")
         assert list(halves(store)) == []
-        connection = store.engine._writer._connection
-        connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute(BREAKS[kind])
+        break_it(database, BREAKS[kind].format(words=WORDS[store.engine.name]))
         assert [wrong for wrong in halves(store) if wrong.startswith(f"{kind}: ")]

@@ -5,17 +5,19 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from bench.store_process import SECRET, store_process
+from databases import opened_store
 from fakes import FakeEmbedder
 from lock_holder import lock_held
 from memory_store.client import HttpStore
 from memory_store.clock import moment
 from memory_store.contract import Busy, Caller, Internal, StoreError, Unavailable
 from memory_store.sqlite import SqliteEngine
-from memory_store.store import SqlStore
 from store.holders import Clock, Hand, Meaning
+from system.disks import fill, mounted
 from system.halves import halves
 
 CALLER = Caller(principal="p", source_client="c")
@@ -24,56 +26,29 @@ DAY = 24 * 3600.0
 WAIT_SECONDS = 20
 
 
-@contextlib.contextmanager
-def mounted(folder, *options):
-    """A small disk of its own. Skips where the test may not mount one."""
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip(f"no disk can be mounted here, which needs root: {made.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def read_only(folder, *, on):
     option = "ro" if on else "rw"
     subprocess.run(["mount", "-o", f"remount,{option}", str(folder)], check=True)
 
 
 @contextlib.contextmanager
-def served(path):
-    with store_process(path) as process:
+def served(database):
+    with store_process(database) as process:
         client = HttpStore(process.url, SECRET)
         yield Hand(client, CALLER)
         client.close()
 
 
 @contextlib.contextmanager
-def opened(path, **options):
-    store = SqlStore(SqliteEngine(path), log_reads=False, **options)
-    yield Hand(store, CALLER)
-    store.close()
+def opened(database, **options):
+    with contextlib.closing(opened_store(database, **options)) as store:
+        yield Hand(store, CALLER)
 
 
-def check_whole(path, written):
-    with opened(path) as hand:
+def check_whole(database, written):
+    with opened(database) as hand:
         assert {key: hand.get(key).value for key in written} == written
         assert list(halves(hand.store)) == []
-
-
-def fill(hand, written):
-    """Writes until it is refused; adds to `written` what was acknowledged."""
-    for number in range(10_000):
-        key, value = f"k{number}", f"{number} " * 500
-        hand.set(key, value)
-        written[key] = value
 
 
 def test_a_full_disk_is_said_and_what_was_acknowledged_stays(tmp_path):
@@ -135,11 +110,22 @@ def attempt(call):
         return error
 
 
-def test_who_waits_five_seconds_for_the_lock_is_told_and_who_waits_less_gets_it(tmp_path):
-    path = tmp_path / "memory.db"
-    with served(path) as hand, ThreadPoolExecutor(2) as threads:
+@contextlib.contextmanager
+def locked(database):
+    """Somebody else keeps writes out, and reads not; gives what makes them let go."""
+    if not isinstance(database, str):
+        with lock_held(database) as let_go:
+            yield let_go
+        return
+    with psycopg.connect(database) as connection:
+        connection.execute("LOCK TABLE memory_bridge.fact IN SHARE MODE")
+        yield connection.rollback
+
+
+def test_who_waits_five_seconds_for_the_lock_is_told_and_who_waits_less_gets_it(database):
+    with served(database) as hand, ThreadPoolExecutor(2) as threads:
         hand.set("k", "before")
-        with lock_held(path) as let_go:
+        with locked(database) as let_go:
             began = time.monotonic()
             early = threads.submit(hand.set, "k", "early")
             time.sleep(PATIENCE_SECONDS / 3)  # the other arrives while the first is waiting
@@ -153,7 +139,7 @@ def test_who_waits_five_seconds_for_the_lock_is_told_and_who_waits_less_gets_it(
         assert "in use by another process; nothing was written, try again" in error.message
         assert late.result(WAIT_SECONDS).version == 2
         assert hand.set("k", "after").version == 3
-    check_whole(path, {"k": "after"})
+    check_whole(database, {"k": "after"})
 
 
 @pytest.fixture
@@ -162,8 +148,8 @@ def clock():
 
 
 @pytest.fixture
-def hand(tmp_path, clock):
-    with opened(tmp_path / "memory.db", clock=clock) as hand:
+def hand(database, clock):
+    with opened(database, clock=clock) as hand:
         yield hand
 
 

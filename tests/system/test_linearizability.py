@@ -154,11 +154,9 @@ def state(fact):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_clients_on_one_key_see_one_order(processes, tmp_path):
+def test_clients_on_one_key_see_one_order(processes, database):
     with ExitStack() as stack:
-        stores = [
-            stack.enter_context(store_process(tmp_path / "memory.db")) for _ in range(processes)
-        ]
+        stores = [stack.enter_context(store_process(database)) for _ in range(processes)]
         clients = [Client(stores[number % processes].url, number) for number in range(CLIENTS)]
         with ThreadPoolExecutor(CLIENTS) as threads:
             histories = list(threads.map(Client.run, clients))

@@ -1,13 +1,14 @@
-"""Two processes on one file: nothing is lost, and everything says whose it was."""
+"""Two processes on one database: nothing is lost, and everything says whose it was."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+from bench.store_process import environment_of
+from databases import opened_store
 from memory_store.contract import Caller, FactWrite
-from memory_store.sqlite import SqliteEngine
-from memory_store.store import SqlStore
 
 INCREMENTING = Path(__file__).with_name("incrementing.py")
 TIMES = 1000
@@ -15,9 +16,10 @@ NAMES = ("one", "two")
 LIMIT_SECONDS = 100
 
 
-def start(path, name):
+def start(database, name):
     return subprocess.Popen(
-        [sys.executable, str(INCREMENTING), str(path), name, str(TIMES)],
+        [sys.executable, str(INCREMENTING), name, str(TIMES)],
+        env=os.environ | environment_of(database),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -34,12 +36,11 @@ def all_events(store):
             return
 
 
-def test_contended_increments_of_two_processes_end_exactly(tmp_path):
-    path = tmp_path / "memory.db"
-    store = SqlStore(SqliteEngine(path), log_reads=False)
+def test_contended_increments_of_two_processes_end_exactly(database):
+    store = opened_store(database)
     creator = Caller(principal="installation", source_client="creator")
     store.fact_set(creator, FactWrite(key="counter", value="0"))
-    processes = [start(path, name) for name in NAMES]
+    processes = [start(database, name) for name in NAMES]
     assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
     for process in processes:
         process.stdin.write("\n")

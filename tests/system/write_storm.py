@@ -3,10 +3,10 @@
 import itertools
 import sys
 import threading
-from pathlib import Path
 
 from memory_store.contract import Caller, FactWrite
-from memory_store.sqlite import SqliteEngine
+from memory_store.opening import open_store
+from memory_store.settings import StoreSettings
 from memory_store.store import SqlStore
 
 THREADS = 6
@@ -32,7 +32,7 @@ def acknowledged(out: threading.Lock, *columns: object) -> None:
 
 if __name__ == "__main__":
     out = threading.Lock()
-    store = SqlStore(SqliteEngine(Path(sys.argv[1])))
+    store = open_store(StoreSettings())
     for number in range(THREADS):
-        name = f"r{sys.argv[2]}t{number}"
+        name = f"r{sys.argv[1]}t{number}"
         threading.Thread(target=storm, args=(store, name, out)).start()
