@@ -178,6 +178,13 @@ def test_a_retry_writes_once_and_hears_the_same(web):
     assert [response.status_code for response in gone] == [200, 200]
 
 
+def test_a_key_for_retries_is_refused_where_it_would_not_be_kept(web):
+    for path in ("/fact/restore?key=k&version=1", "/facts/set", "/tokens", "/tokens/x/rotate"):
+        body = None if "?" in path or "rotate" in path else {"writes": [], "name": "x"}
+        response = web.post(path, json=body, headers={"Idempotency-Key": "a-3"})
+        assert problem(response, 422, "invalid_argument")["argument"] == "Idempotency-Key"
+
+
 def test_what_was_there_is_read_by_version_and_by_time(web):
     first = set_fact(web, "past", "one").json()
     set_fact(web, "past", "two")

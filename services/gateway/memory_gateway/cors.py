@@ -12,6 +12,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ASKED = (
     "Authorization",
     "Content-Type",
+    "Idempotency-Key",
     "If-Match",
     "If-None-Match",
     "Last-Event-ID",
@@ -19,8 +20,18 @@ ASKED = (
     "Mcp-Name",
     "Mcp-Protocol-Version",
     "Mcp-Session-Id",
+    "Memory-Client-Id",
+    "X-Request-Id",
 )
-TOLD = ("ETag", "Location", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate")
+TOLD = (
+    "ETag",
+    "Link",
+    "Location",
+    "Mcp-Session-Id",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Request-Id",
+)
 
 
 class CrossOrigin(CORSMiddleware):

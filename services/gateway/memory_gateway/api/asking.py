@@ -8,8 +8,13 @@ from fastapi import Depends, Header, Request, Response
 from memory_gateway.calls import Calls
 from memory_gateway.context import Context
 from memory_gateway.principals import Identity, principal_of
+from memory_store.contract import Invalid
 
 Question = Callable[[Context], Response]
+NO_RETRIES = (
+    "Idempotency-Key is not taken here: PUT and DELETE of one fact take it, and each of many writes"
+    " has its own idempotency_key."
+)
 
 
 class Asked:
@@ -53,3 +58,12 @@ def _as_sent(text: str) -> str:
 
 
 Asking = Annotated[Asked, Depends(asked)]
+
+
+async def _refuse_retry_key(request: Request) -> None:
+    if "idempotency-key" in request.headers:
+        raise Invalid(NO_RETRIES, argument="Idempotency-Key")
+
+
+NOT_REPEATED = Depends(_refuse_retry_key)
+"""For what writes and would be done again: whoever sends a key for retries relies on it."""

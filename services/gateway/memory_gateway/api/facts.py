@@ -19,7 +19,7 @@ from memory_gateway.api.answers import (
     fact_answer,
     page_answer,
 )
-from memory_gateway.api.asking import Asking
+from memory_gateway.api.asking import NOT_REPEATED, Asking
 from memory_gateway.api.document import errors
 from memory_gateway.api.strict import StrictRoute
 from memory_gateway.api.versions import (
@@ -264,6 +264,7 @@ async def delete_fact(
     "/fact/restore",
     operation_id="restore_fact",
     summary="Store an older version again, as the next one",
+    dependencies=[NOT_REPEATED],
     response_model=Fact,
     responses=FOUND | errors(404),
 )
@@ -279,6 +280,7 @@ async def restore_fact(asked: Asking, old: Annotated[FactVersion, Query()]) -> R
     "/facts/set",
     operation_id="set_facts",
     summary="Store up to 100 values, each on its own",
+    dependencies=[NOT_REPEATED],
     response_model=Outcomes,
 )
 async def set_facts(asked: Asking, body: Writes) -> Response:

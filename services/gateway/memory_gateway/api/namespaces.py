@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from memory_gateway.api.answers import Deleted, Namespaces, answer
-from memory_gateway.api.asking import Asking
+from memory_gateway.api.asking import NOT_REPEATED, Asking
 from memory_gateway.api.document import errors
 from memory_gateway.api.strict import StrictRoute
 from memory_gateway.api.words import Body, Namespace, Parameters, WholeText
@@ -49,6 +49,7 @@ async def list_namespaces(asked: Asking) -> Response:
     "/namespace",
     operation_id="rename_namespace",
     summary="Give a namespace another name; facts, versions and events stay with it",
+    dependencies=[NOT_REPEATED],
     response_model=NamespaceInfo,
     responses=errors(404, 409),
 )
@@ -65,6 +66,7 @@ async def rename_namespace(
     "/namespace",
     operation_id="delete_namespace",
     summary="Delete all facts of a namespace; versions and events stay",
+    dependencies=[NOT_REPEATED],
     response_model=Deleted,
     responses=errors(404, 409),
 )

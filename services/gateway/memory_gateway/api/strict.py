@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
+import anyio.to_thread
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -19,6 +20,7 @@ from memory_store.contract import Invalid
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 JSON = "application/json"
+LONG = 64 * 1024
 NOT_JSON = f"The body must be {JSON}: say so in Content-Type."
 NOT_UTF8 = "The body is not UTF-8."
 TOO_DEEP = "The body is nested too deeply."
@@ -47,10 +49,10 @@ class StrictRoute(APIRoute):
 class _JsonRequest(Request):
     """A request whose body was read already."""
 
-    def __init__(self, request: Request, body: bytes) -> None:
+    def __init__(self, request: Request, body: bytes, value: Any) -> None:
         super().__init__(request.scope, request.receive)
         self._text = body
-        self._value = parse(body) if body else None
+        self._value = value
 
     async def body(self) -> bytes:
         return self._text
@@ -61,10 +63,13 @@ class _JsonRequest(Request):
 
 async def _with_body(request: Request) -> Request:
     body = await request.body()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if body and kind != JSON:
+    if not body:
+        return request
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise HTTPException(415, NOT_JSON)
-    return _JsonRequest(request, body)
+    # Megabytes of numbers take a second, in which nobody else would be served.
+    value = parse(body) if len(body) < LONG else await anyio.to_thread.run_sync(parse, body)
+    return _JsonRequest(request, body, value)
 
 
 def query_pairs(request: Request) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
 from memory_gateway.api.answers import Tokens, answer
-from memory_gateway.api.asking import Asking
+from memory_gateway.api.asking import NOT_REPEATED, Asking
 from memory_gateway.api.document import errors
 from memory_gateway.api.strict import StrictRoute
 from memory_gateway.api.words import MOST_AT_ONCE, NAME, Body, Future, Namespace, TokenName
@@ -54,6 +54,7 @@ async def list_tokens(asked: Asking) -> Response:
     "/tokens",
     operation_id="create_token",
     summary="Make a token; its secret is told this once",
+    dependencies=[NOT_REPEATED],
     status_code=201,
     response_model=NewToken,
     responses=errors(409),
@@ -76,6 +77,7 @@ async def create_token(asked: Asking, body: Grant) -> Response:
     "/tokens/{name}",
     operation_id="revoke_token",
     summary="End a token for good",
+    dependencies=[NOT_REPEATED],
     response_model=Token,
     responses=errors(404),
 )
@@ -90,6 +92,7 @@ async def revoke_token(asked: Asking, name: Named) -> Response:
     "/tokens/{name}/rotate",
     operation_id="rotate_token",
     summary="Give a token a new secret",
+    dependencies=[NOT_REPEATED],
     response_model=NewToken,
     responses=errors(404),
 )
