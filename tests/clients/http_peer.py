@@ -7,7 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Peer:
-    """`answers[method]` is called with the exchange; `initialize` and notifications are served.
+    """`answers[method]` is called with the exchange; `initialize` and notifications are served,
+    GET is only if it is among them.
 
     For a tool the method is its name. `requests` lists (HTTP method, headers, message).
     """
@@ -71,6 +72,11 @@ class Exchange(BaseHTTPRequestHandler):
     def do_DELETE(self):
         self.peer.requests.append(("DELETE", self.headers, None))
         self.empty(200)
+
+    def do_GET(self):
+        self.message = {}
+        self.peer.requests.append(("GET", self.headers, None))
+        self.peer.answers.get("GET", lambda exchange: exchange.empty(405))(self)
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))

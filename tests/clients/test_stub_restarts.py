@@ -10,6 +10,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 
 from clients.restarting_gateway import RestartingGateway
@@ -56,18 +57,20 @@ class Writers:
         stub = stdio_client(StdioServerParameters(command=executable, args=words))
         info = Implementation(name=name, version="1")
         under_way = anyio.Semaphore(UNDER_WAY)
-        async with Client(stub, mode=mode, client_info=info) as client:
-            async with anyio.create_task_group() as tasks:
-                for number in range(self._writes):
-                    await under_way.acquire()
-                    tasks.start_soon(self._write, client, name, number, under_way)
+        async with (
+            Client(stub, mode=mode, client_info=info) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            for number in range(self._writes):
+                await under_way.acquire()
+                tasks.start_soon(self._write, client, name, number, under_way)
 
     async def _write(self, client, name, number, under_way):
         try:
             answer = await client.call_tool("memory_set", {"key": name, "value": str(number)})
             if answer.is_error:
                 self.errors.append(answer.content)
-        except Exception as error:
+        except MCPError as error:
             self.errors.append(error)
         self.answered[name] += 1
         under_way.release()
