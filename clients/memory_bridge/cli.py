@@ -1,12 +1,12 @@
 """The command `memory-bridge`. It reads its words first; what it needs then is imported then."""
 
 import sys
-from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memory_bridge import __version__, exits, streams
-from memory_bridge.arguments import given, is_text, timeout, with_stand_ins, without_stand_ins
+from memory_bridge.arguments import is_text, with_stand_ins, without_stand_ins
 from memory_bridge.commands import (
     Answer,
     Command,
@@ -18,14 +18,16 @@ from memory_bridge.commands import (
     serve,
     stats,
     stdio,
+    token,
 )
+from memory_bridge.commands.common import add_common
 from memory_bridge.commands.programs import Program
 from memory_bridge.errors import ProtocolError
 
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
 
-PROGRAMS = (stdio.PROGRAM, daemon.PROGRAM)
+PROGRAMS = (token.PROGRAM, stdio.PROGRAM, daemon.PROGRAM)
 COMMANDS = (*facts.COMMANDS, *search.COMMANDS, *history.COMMANDS, *stats.COMMANDS)
 
 _EPILOG = f"""\
@@ -37,6 +39,7 @@ unless it is a number or the dash alone.
 A command that asks no running server starts one for itself, which takes a second or two:
 with $MCP_URL or --url it is answered at once.
 
+token asks the server if there is a --url or $MCP_URL, and works on the store itself otherwise;
 backup, restore FILE, export, import, check, retain and migrate-to work on the store itself, without
 asking a server: on the file that --db names, or else on what the server's settings name.
 
@@ -138,34 +141,14 @@ def _parser() -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    _add_common(parser)
+    add_common(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser(serve.NAME, help=serve.HELP).set_defaults(command=None)
     for command in (*COMMANDS, *operations.OPERATIONS, *PROGRAMS):
         child = commands.add_parser(command.name, help=command.help, description=command.help)
         command.options(child)
-        _add_common(child)
+        add_common(child)
         child.set_defaults(command=command)
     return parser
 
 
-def _add_common(parser: ArgumentParser) -> None:
-    """Options that stand before or after the command; absent ones overwrite nothing."""
-    common = parser.add_argument_group("common options")
-    common.add_argument(
-        "--url", type=given, default=SUPPRESS, help="the server, http(s)://HOST[:PORT][/mcp]"
-    )
-    common.add_argument("--token", default=SUPPRESS, help="bearer token of the server")
-    common.add_argument("--token-file", default=SUPPRESS, metavar="FILE", help="file holding it")
-    common.add_argument(
-        "--db", type=given, default=SUPPRESS, metavar="FILE", help="a database file instead"
-    )
-    common.add_argument("--namespace", default=SUPPRESS, metavar="NAME", help="which memory")
-    common.add_argument("--client-id", default=SUPPRESS, metavar="NAME", help="who is asking")
-    common.add_argument(
-        "--timeout", type=timeout, default=SUPPRESS, metavar="S", help="seconds to wait (30)"
-    )
-    common.add_argument("--json", action="store_true", default=SUPPRESS, help="for programs")
-    common.add_argument(
-        "--debug", action="store_true", default=SUPPRESS, help="where an error came from, too"
-    )

@@ -88,6 +88,11 @@ def name_of(error: BaseException) -> str:
             return next((name for kind, name in _NAMES if isinstance(error, kind)), "internal")
 
 
+def is_known(code: object) -> bool:
+    """Returns whether the code of a problem is one that a memory has."""
+    return isinstance(code, str) and code in _CODES
+
+
 def passes(error: BaseException) -> bool:
     """Returns whether the same command may do better in a moment."""
     match error:
@@ -104,4 +109,4 @@ def passes(error: BaseException) -> bool:
 
 
 def _known(code: object) -> str:
-    return code if isinstance(code, str) and code in _CODES else "internal"
+    return str(code) if is_known(code) else "internal"

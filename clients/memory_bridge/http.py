@@ -33,7 +33,7 @@ class HttpTransport:
         self._headers: Mapping[str, str] = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
-            **_authorization(token),
+            **authorization(token),
         }
         self._session = _NO_HEADERS
         self._receive: Receiver = lambda _message: None
@@ -46,7 +46,7 @@ class HttpTransport:
 
     def use_token(self, token: str) -> None:
         """Sends another token from now on. Raises ValueError for a bad one."""
-        self._headers = {**self._headers, **_authorization(token)}
+        self._headers = {**self._headers, **authorization(token)}
 
     def open(self, receive: Receiver) -> None:
         self._receive = receive
@@ -189,7 +189,8 @@ class HttpTransport:
             raise ConnectionLost(lost) from error
 
 
-def _authorization(token: str | None) -> dict[str, str]:
+def authorization(token: str | None) -> dict[str, str]:
+    """Raises ValueError, with a sentence, for what cannot be a token."""
     if token is None:
         return {}
     if not token or not token.isascii() or not token.isprintable() or " " in token:

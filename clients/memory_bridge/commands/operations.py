@@ -40,19 +40,25 @@ def run(operation: Operation, options: Namespace, screen: "Screen") -> bool:
 
     Raises `WrongUsageError`, `Unreachable` when the extra is missing, and `ToolFailed`.
     """
-    arguments = _arguments(operation, options)
-    try:
-        outcome = importlib.import_module("memory_store.operations.main").run(
-            operation.name, **arguments
-        )
-    except ModuleNotFoundError as missing:
-        raise Unreachable(extras.hint(missing)) from missing
-    if outcome.problem is not None:
-        raise _refusal(operation, outcome.problem)
+    outcome = outcome_of(operation.name, _arguments(operation, options))
     # An export to stdout has that for itself.
     is_apart = operation.name == "export" and options.file == STREAM
     _show(outcome, screen, as_json=options.json, is_apart=is_apart)
     return outcome.is_good
+
+
+def outcome_of(name: str, arguments: dict[str, Any]) -> Any:
+    """Has the server's package do an operation and returns its `Outcome`.
+
+    Raises `Unreachable` when the extra is missing, and `ToolFailed`.
+    """
+    try:
+        outcome = importlib.import_module("memory_store.operations.main").run(name, **arguments)
+    except ModuleNotFoundError as missing:
+        raise Unreachable(extras.hint(missing)) from missing
+    if outcome.problem is not None:
+        raise _refusal(name, outcome.problem)
+    return outcome
 
 
 def _arguments(operation: Operation, options: Namespace) -> dict[str, Any]:
@@ -71,11 +77,9 @@ def _arguments(operation: Operation, options: Namespace) -> dict[str, Any]:
     return {name: given[name] for name in ("db", "client_id", *operation.takes) if name in given}
 
 
-def _refusal(operation: Operation, problem: dict[str, Any]) -> ToolFailed:
+def _refusal(name: str, problem: dict[str, Any]) -> ToolFailed:
     text = {"type": "text", "text": problem["message"]}
-    return ToolFailed(
-        operation.name, {"content": [text], "structuredContent": {"problem": problem}}
-    )
+    return ToolFailed(name, {"content": [text], "structuredContent": {"problem": problem}})
 
 
 def _show(outcome: Any, screen: "Screen", *, as_json: bool, is_apart: bool) -> None:

@@ -14,13 +14,18 @@ from memory_store.contract import (
     DEFAULT_NAMESPACE,
     Caller,
     Invalid,
+    Moment,
     NotFound,
     Problem,
+    Store,
     StoreError,
+    TokenGrant,
+    TokenScope,
     Word,
 )
 from memory_store.engine import Engine
-from memory_store.opening import NotOurs, SchemaTooNew, limits_of, open_engine
+from memory_store.opening import NotOurs, SchemaTooNew, limits_of, open_engine, open_store
+from memory_store.operations import tokens
 from memory_store.operations.backup import backup
 from memory_store.operations.check import check
 from memory_store.operations.export import export
@@ -50,6 +55,11 @@ class Request(Word):
     days: int = 0
     archive: Path | None = None
     versions: bool = False
+    name: str = ""
+    scopes: tuple[TokenScope, ...] = ()
+    namespaces: tuple[str, ...] | None = None
+    expires_at: Moment | None = None
+    overlap_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,14 +102,24 @@ class _Job:
     @contextmanager
     def engine(self, *, new: bool = False) -> Generator[Engine]:
         """Raises `NotFound` where there is no store, unless it may be `new`."""
-        is_file = self.settings.database_url is None
-        if is_file and not new and not self.settings.database_path.exists():
-            raise NotFound(f"there is no memory at {self.settings.database_path}")
+        self._check_is_there(new=new)
         with closing(open_engine(self.settings)) as engine:
             yield engine
 
+    @contextmanager
+    def store(self, *, new: bool = False) -> Generator[Store]:
+        """As `engine`, with the store on it."""
+        self._check_is_there(new=new)
+        with closing(open_store(self.settings)) as store:
+            yield store
 
-def run(name: str, **arguments: object) -> Outcome:
+    def _check_is_there(self, *, new: bool) -> None:
+        is_file = self.settings.database_url is None
+        if is_file and not new and not self.settings.database_path.exists():
+            raise NotFound(f"there is no memory at {self.settings.database_path}")
+
+
+def run(name: str, /, **arguments: object) -> Outcome:
     """Returns what became of the operation `name`; only an interruption or a closed pipe raises."""
     progress = Progress(sys.stderr)
     try:
@@ -201,6 +221,33 @@ def _default_archive(settings: StoreSettings) -> Path:
     )
 
 
+def _create_token(job: _Job) -> Report:
+    asked = job.request
+    grant = TokenGrant(
+        name=asked.name,
+        scopes=asked.scopes,
+        namespaces=asked.namespaces,
+        expires_at=asked.expires_at,
+    )
+    with job.store(new=True) as store:
+        return tokens.create(store, job.caller, grant)
+
+
+def _rotate_token(job: _Job) -> Report:
+    with job.store() as store:
+        return tokens.rotate(store, job.caller, job.request.name, job.request.overlap_seconds)
+
+
+def _revoke_token(job: _Job) -> Report:
+    with job.store() as store:
+        return tokens.revoke(store, job.caller, job.request.name)
+
+
+def _list_tokens(job: _Job) -> Report:
+    with job.store() as store:
+        return tokens.every(store)
+
+
 OPERATIONS: dict[str, Callable[[_Job], Report]] = {
     "backup": _backup,
     "restore": _restore,
@@ -208,4 +255,8 @@ OPERATIONS: dict[str, Callable[[_Job], Report]] = {
     "import": _import,
     "check": _check,
     "retain": _retain,
+    "token create": _create_token,
+    "token rotate": _rotate_token,
+    "token revoke": _revoke_token,
+    "token list": _list_tokens,
 }

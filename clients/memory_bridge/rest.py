@@ -1,0 +1,119 @@
+"""The server's HTTP interface, for what no tool of MCP does."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+from urllib.parse import quote
+
+from memory_bridge import __version__, exits, responses
+from memory_bridge.connections import Connection, Origin, Outgoing
+from memory_bridge.deadline import Deadline
+from memory_bridge.errors import (
+    ClientError,
+    ConnectionLost,
+    HTTPFailure,
+    ProtocolError,
+    ToolFailed,
+    Unauthorized,
+    Unreachable,
+)
+from memory_bridge.http import authorization
+from memory_bridge.messages import Message, as_object
+
+_MCP = "mcp"
+_API = "api/v1/"
+
+
+class RestClient:
+    """Speaks to the server whose MCP endpoint is `url`; every call has its own connection."""
+
+    def __init__(
+        self, url: str, *, token: str | None, client_id: str | None, timeout: float
+    ) -> None:
+        """Raises ValueError, with a sentence, for a bad URL or token."""
+        base, _, _ = url.partition("?")
+        self._base = base.rstrip("/").removesuffix(_MCP).rstrip("/") + "/" + _API
+        self._origin = Origin(self._base)
+        self._timeout = timeout
+        self._headers = {
+            "Accept": "application/json",
+            "User-Agent": f"memory-bridge/{__version__}",
+            **authorization(token),
+            **_introduction(client_id),
+        }
+
+    def call(self, method: str, *path: str, body: Message | None = None) -> Message:
+        """Returns what is answered. Raises `ToolFailed` for a problem that the memory has,
+        `Unauthorized`, `HTTPFailure`, `ProtocolError`, `ConnectionLost` and `TimedOut`."""
+        deadline = Deadline(self._timeout)
+        try:
+            with contextlib.closing(self._connect(deadline)) as connection:
+                connection.send(self._outgoing(method, path, body), deadline)
+                return _read(connection.response())
+        except TimeoutError as error:
+            raise deadline.expired() from error
+        except (OSError, HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            lost = f"The connection to {self._origin.name} was lost: {reason}."
+            raise ConnectionLost(lost) from error
+
+    def _connect(self, deadline: Deadline) -> Connection:
+        try:
+            return Connection(self._origin, deadline)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Unreachable(f"{self._origin.name} cannot be reached: {error}.") from error
+
+    def _outgoing(self, method: str, path: tuple[str, ...], body: Message | None) -> Outgoing:
+        target = self._origin.target + "/".join(quote(step, safe="") for step in path)
+        if body is None:
+            return Outgoing(method, target, b"", self._headers)
+        headers: Mapping[str, str] = {**self._headers, "Content-Type": "application/json"}
+        return Outgoing(method, target, json.dumps(body).encode(), headers)
+
+
+def _introduction(client_id: str | None) -> dict[str, str]:
+    """A header is sent as Latin-1; what is beyond it goes as UTF-8."""
+    return {"Memory-Client-Id": client_id.encode().decode("latin-1")} if client_id else {}
+
+
+def _read(response: HTTPResponse) -> Message:
+    if response.getheader("Location") and response.status >= HTTPStatus.MULTIPLE_CHOICES:
+        raise ProtocolError(f"The server has moved: use {response.getheader('Location')}.")
+    told = _as_object(responses.body(response))
+    if response.status >= HTTPStatus.BAD_REQUEST:
+        raise _refusal(response, told or {})
+    if told is None:
+        raise ProtocolError("The server answered with something else than JSON.")
+    return told
+
+
+def _as_object(text: bytes) -> Message | None:
+    try:
+        return as_object(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refusal(response: HTTPResponse, told: Message) -> ClientError:
+    status = response.status
+    problem: Any = told.get("detail") or (as_object(told.get("error")) or {}).get("message")
+    reason = problem if isinstance(problem, str) else response.reason or "no reason given"
+    if status == HTTPStatus.UNAUTHORIZED:
+        return Unauthorized(f"The server wants a valid bearer token (401): {reason}")
+    if exits.is_known(told.get("code")):
+        return ToolFailed("the HTTP interface", _result({**told, "message": reason}))
+    wait = response.getheader("Retry-After", "")
+    seconds = float(wait) if wait.isdigit() else None
+    return HTTPFailure(f"The server refused the request ({status}): {reason}", status, seconds)
+
+
+def _result(problem: Message) -> Message:
+    """The problem as a tool would tell it."""
+    kept = {name: problem.get(name) for name in ("code", "message", "retryable", "argument")}
+    text = {"type": "text", "text": problem["message"]}
+    return {"content": [text], "structuredContent": {"problem": kept}}
