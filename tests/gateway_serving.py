@@ -22,6 +22,7 @@ TOKEN = "a-token-of-the-tests-0123456789"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = 20.0
 ACCEPT = {"Accept": "application/json, text/event-stream"}
+LIST_CHANGED = "notifications/resources/list_changed"
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -110,11 +111,13 @@ class StdioServer:
         self.request(number, "tools/call", name=tool, arguments=arguments)
 
     def answer(self, seconds: float = SECONDS) -> dict[str, Any]:
+        """The next thing that it says, unless that is merely that the list of facts changed."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
             raise AssertionError(f"no answer; stderr: {b''.join(self.errors)!r}") from None
-        return json.loads(line)
+        message = json.loads(line)
+        return self.answer(seconds) if message.get("method") == LIST_CHANGED else message
 
     def initialize(self, client: str = "raw") -> dict[str, Any]:
         self.introduce(client)
@@ -138,7 +141,7 @@ class StdioServer:
         self._stdout.join(SECONDS)
         rest = [json.loads(self._lines.get()) for _ in range(self._lines.qsize())]
         self._stderr.join(SECONDS)
-        return rest
+        return [message for message in rest if message.get("method") != LIST_CHANGED]
 
 
 @contextmanager

@@ -45,6 +45,8 @@ VIOLATIONS = [
     ("memory_store.operations.export", "memory_store.opening", OPENING),
     ("memory_gateway.app", "memory_gateway.main", WIRING),
     ("memory_gateway.app", "memory_gateway.embedded", WIRING),
+    ("memory_gateway.app", "memory_gateway.remote", WIRING),
+    ("memory_gateway.app", "memory_gateway.embedding", WIRING),
     ("memory_store.server", "memory_store.main", WIRING),
     ("memory_store.server", "memory_store.operations.main", WIRING),
 ]

@@ -12,7 +12,7 @@ import pytest
 
 from memory_embedder.settings import EmbedderSettings
 from memory_gateway.settings import GatewaySettings, variable_names
-from memory_store.settings import StoreSettings
+from memory_store.settings import ClientSettings, StoreSettings
 
 README = Path(__file__).parents[2] / "README.md"
 TOKEN = "a-token-for-the-readme-0123456789"
@@ -47,7 +47,7 @@ def url(environment):
 def test_the_settings_table_names_every_setting_and_no_other():
     documented = set(re.findall(r"`((?:MCP|OTEL)_[A-Z_]+)`", README.read_text("utf-8")))
 
-    settings = (GatewaySettings, StoreSettings, EmbedderSettings)
+    settings = (GatewaySettings, StoreSettings, ClientSettings, EmbedderSettings)
     known = variable_names(*settings)
     assert documented == known | {"MCP_URL", "MCP_DEBUG"}  # the command line's own
 

@@ -1,26 +1,24 @@
 """The HTTP application: MCP and the HTTP interface behind one door, and what observes them."""
 
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
-import anyio.to_thread
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from memory_gateway.api.interface import HttpInterface
+from memory_gateway.api.interface import PREFIX, HttpInterface
+from memory_gateway.api.stream import TrailStreams
 from memory_gateway.asgi import REFUSED, JsonErrors, Receive, Scope, Send, Tolerance, refuse
 from memory_gateway.auth import OPEN_PATHS, BearerDoor
 from memory_gateway.bodies import LARGEST_BODY, BoundedBodies, MessageBodies
 from memory_gateway.bounds.limits import InFlight, RateLimit
 from memory_gateway.bounds.rates import LocalRates, Rate, Rates
 from memory_gateway.cors import CrossOrigin
+from memory_gateway.health import health_routes
 from memory_gateway.hosts import LOCAL_HOSTS, HostCheck, HostNames
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
@@ -35,8 +33,6 @@ from memory_gateway.tokens import Verifier
 from memory_gateway.transports.duplex import Duplexes
 from memory_gateway.transports.sse import EventStreams
 from memory_gateway.transports.websocket import WebSockets
-
-logger = logging.getLogger(__name__)
 
 BODY_SECONDS = 30.0
 SESSION_IDLE_SECONDS = 12 * 3600
@@ -78,12 +74,13 @@ class Application:
         self._sessions = Sessions(tolerant, door.most_sessions)
         endpoint = MessageBodies(self._sessions, LARGEST_BODY, BODY_SECONDS)
         self._duplexes = Duplexes(server.server)
+        self._trail_streams = TrailStreams(server.live, server.calls)
         routes = [
             *(Route(path, endpoint) for path in ("/mcp", "/mcp/")),
             *self._other_transports(),
-            *_http_interface(server),
+            *self._http_interface(),
         ]
-        health = [Route("/healthz", _healthz), Route("/readyz", _readiness(memory))]
+        health = health_routes(memory.store)
         metrics = Route("/metrics", metrics_route(observer.metrics))
         app = Starlette(routes=[*routes, *health, metrics], lifespan=self._lifespan)
         app.router.redirect_slashes = False
@@ -106,6 +103,7 @@ class Application:
         self._server.close_streams()
         self._streams.close()
         self._duplexes.close()
+        self._trail_streams.close()
 
     async def give_up(self) -> None:
         """Has every call under way answered soon."""
@@ -116,6 +114,11 @@ class Application:
         yield "streams", "GET streams of sessions that are open.", self._streams.count
         yield "in_flight", "Requests under way, streams aside.", self._in_flight.under_way
         yield "calls_waiting", "Calls in worker threads or waiting for one.", self._server.waiting
+        for name, count in self._server.counts().items():
+            yield f"subscribers_{name}", "Who hears of changes, and what of.", count
+        yield "subscribers_event_streams", "Event streams that are open.", self._trail_streams.count
+        dropped = self._server.dropped + self._streams.dropped + self._trail_streams.dropped
+        yield "subscribers_dropped", "Streams ended because nobody read them.", dropped
 
     def _other_transports(self) -> Iterator[BaseRoute]:
         events = EventStreams(self._duplexes, self._sessions, MESSAGES)
@@ -125,6 +128,12 @@ class Application:
         yield from (Route(path, messages) for path in (MESSAGES, f"{MESSAGES}/"))
         yield from (Route("/ws", sockets), WebSocketRoute("/ws", sockets))
 
+    def _http_interface(self) -> Iterator[BaseRoute]:
+        streams = [self._trail_streams.route(f"{PREFIX}/events/stream")]
+        interface = HttpInterface(self._server.calls, streams)
+        bounded = BoundedBodies(interface, LARGEST_BODY, BODY_SECONDS)
+        yield from (Route(path, bounded) for path in ("/api", "/api/{rest:path}"))
+
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         async with self._manager.run(), anyio.create_task_group() as tasks:
@@ -133,31 +142,5 @@ class Application:
             tasks.cancel_scope.cancel()
 
 
-def _http_interface(server: MemoryServer) -> Iterator[BaseRoute]:
-    interface = BoundedBodies(HttpInterface(server.calls), LARGEST_BODY, BODY_SECONDS)
-    yield from (Route(path, interface) for path in ("/api", "/api/{rest:path}"))
-
-
 async def _not_found(scope: Scope, _receive: Receive, send: Send) -> None:
     await refuse(scope, send, 404, REFUSED, NOT_FOUND)
-
-
-async def _healthz(_request: Request) -> JSONResponse:
-    return JSONResponse({"status": "alive"})
-
-
-def _readiness(memory: Memory) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """Ready means that the store answers."""
-
-    def ask() -> None:
-        memory.store.namespace_list()
-
-    async def readyz(_request: Request) -> JSONResponse:
-        try:
-            await anyio.to_thread.run_sync(ask)
-        except Exception:
-            logger.exception("the store does not answer")
-            return JSONResponse({"status": "the store does not answer"}, status_code=503)
-        return JSONResponse({"status": "ready"})
-
-    return readyz

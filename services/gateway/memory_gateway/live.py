@@ -48,8 +48,9 @@ class News:
         return _change(self.event)
 
     @cached_property
-    def json(self) -> bytes:
-        return self.event.model_dump_json().encode()
+    def frame(self) -> bytes:
+        """The event as a server-sent one."""
+        return f"id: {self.event.id}\ndata: {self.event.model_dump_json()}\n\n".encode()
 
 
 def _change(event: Event) -> Change | None:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
     from memory_gateway.memory import Memory
     from memory_gateway.observation.observer import Observer
     from memory_gateway.settings import GatewaySettings
-    from memory_store.settings import StoreSettings
+    from memory_store.settings import ClientSettings, StoreSettings
 
-    Settings = tuple[GatewaySettings, StoreSettings, EmbedderSettings]
+    Settings = tuple[GatewaySettings, StoreSettings, EmbedderSettings, ClientSettings]
 
 BAD_SETTING = 2
 CANNOT_SERVE = 1
 LAST_ANSWERS_MARGIN = 1.0
 """Seconds beyond the patience of a write within which its answer comes."""
+TWO_PLACES = (
+    "A memory is in one place: name a store (MCP_STORE_URL) or a database (MCP_MEMORY_DB or"
+    " MCP_DATABASE_URL), not both."
+)
 CLOSED = "Standard input or output is closed, so there is no client; serve --http needs neither."
 
 
@@ -64,10 +69,14 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
     """Raises `ValueError` with a sentence."""
     from memory_embedder import settings as embedder
     from memory_gateway import settings as gateway
-    from memory_store.settings import ServerSettings, StoreSettings
+    from memory_store.settings import ClientSettings, ServerSettings, StoreSettings
 
     known = gateway.variable_names(
-        gateway.GatewaySettings, StoreSettings, ServerSettings, embedder.EmbedderSettings
+        gateway.GatewaySettings,
+        StoreSettings,
+        ServerSettings,
+        ClientSettings,
+        embedder.EmbedderSettings,
     )
     for name, near in gateway.misspelled(known).items():
         sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")
@@ -75,23 +84,49 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
     # The file that is named on the line wins over an address in the environment.
     named = {"memory_db": arguments.database, "database_url": None}
     database = named if arguments.database else {}
+    store = gateway.read(StoreSettings, database)
     return (
         gateway.read(gateway.GatewaySettings, transport),
-        gateway.read(StoreSettings, database),
+        store,
         embedder.read(),
+        _read_address(store, named_on_the_line=bool(database)),
     )
 
 
+def _read_address(store: "StoreSettings", *, named_on_the_line: bool) -> "ClientSettings":
+    """Raises `ValueError` with a sentence."""
+    from memory_store.settings import ClientSettings, SettingsError, read
+
+    try:
+        address = read(ClientSettings, **({"url": None} if named_on_the_line else {}))
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
+    if address.url and (store.memory_db or store.database_url):
+        raise ValueError(TWO_PLACES)
+    return address
+
+
 def _serve(settings: "Settings", serve: Callable[["Memory", "Observer"], int]) -> int:
-    from memory_gateway.embedded import CannotOpen, open_memory
+    from memory_gateway.memory import CannotOpen
     from memory_gateway.observation.start import CANNOT_OBSERVE, observing
 
-    gateway, store, embedder = settings
     try:
-        with observing(gateway) as observer, open_memory(store, embedder) as memory:
+        with observing(settings[0]) as observer, _memory(settings) as memory:
             return serve(memory, observer)
     except (CannotOpen, *CANNOT_OBSERVE) as error:
         return _complain(error, CANNOT_SERVE)
+
+
+def _memory(settings: "Settings") -> AbstractContextManager["Memory"]:
+    """The memory where the settings say that it is: in this process or in another."""
+    gateway, store, embedder, address = settings
+    if address.url:
+        from memory_gateway.remote import reach_memory
+
+        return reach_memory(address, embedder, drains=gateway.embed_changes)
+    from memory_gateway.embedded import open_memory
+
+    return open_memory(store, embedder)
 
 
 def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory", observer: "Observer") -> int:
@@ -102,7 +137,7 @@ def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory", observer:
     from memory_gateway.stdio import StdioConnection
     from memory_gateway.tools.facts import tools
 
-    gateway, store, _ = settings
+    gateway, store, *_ = settings
     allowed = tools(demo=gateway.enable_demo_tools)
     server = MemoryServer(memory, allowed, gateway.client_id, observer)
     if os.isatty(pipes.incoming):
@@ -125,7 +160,7 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
     from memory_gateway.tokens import ClientTokens, InstallationTokens, Tokens
     from memory_gateway.tools.facts import tools
 
-    gateway, store, _ = settings
+    gateway, store, _, address = settings
     hosts = (gateway.http_host, *gateway.allowed_hosts)
     verifier = Tokens(InstallationTokens(gateway.tokens), ClientTokens(memory.store))
     rate = Rate(gateway.rate_per_second, gateway.rate_burst)
@@ -145,8 +180,8 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
         listening = listen(gateway.http_host, gateway.http_port)
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
-    greeting = how_to_connect(url_of(listening), store.place, gateway.auth_token_file)
-    sys.stderr.write(greeting)
+    place = address.url or store.place
+    sys.stderr.write(how_to_connect(url_of(listening), place, gateway.auth_token_file))
     serve_http(Application(server, memory, door, observer), listening)
     return 0
 

@@ -126,9 +126,14 @@ class MemoryServer:
         self._listen.close()
 
     def counts(self) -> dict[str, int]:
-        """Who hears of changes now, and how many were dropped because they did not read."""
-        sessions = self.sessions.counts
-        return {"listen_streams": self._listen.count, "dropped": self._listen.dropped, **sessions}
+        """Who hears of changes now: streams of the newer protocol, sessions of the older one and
+        the resources that these have subscribed to."""
+        return {"listen_streams": self._listen.count, **self.sessions.counts}
+
+    @property
+    def dropped(self) -> int:
+        """How many streams were ended because their clients did not read."""
+        return self._listen.dropped
 
     @property
     def waiting(self) -> int:

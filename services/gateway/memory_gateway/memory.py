@@ -7,7 +7,11 @@ from memory_embedder.contract import QueryEmbedder
 from memory_store.contract import Store
 
 
-def _nobody() -> None: ...
+def nobody() -> None: ...
+
+
+class CannotOpen(Exception):
+    """The store cannot be opened. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -20,5 +24,5 @@ class Memory:
 
     store: Store
     embedder: QueryEmbedder
-    nudge: Callable[[], None] = _nobody
-    hurry: Callable[[], None] = _nobody
+    nudge: Callable[[], None] = nobody
+    hurry: Callable[[], None] = nobody

@@ -257,8 +257,11 @@ class SessionSubscriptions:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Sessions that are told of changes now, and the resources that they subscribed to."""
-        awake = [session for session in self._sessions.values() if session.telling]
+        """Sessions that are told of changes now, and the resources that they subscribed to.
+
+        May be asked on any thread.
+        """
+        awake = [session for session in list(self._sessions.values()) if session.telling]
         uris = sum(len(session.interest.uris) for session in awake)
         return {"sessions": len(awake), "resources": uris}
 

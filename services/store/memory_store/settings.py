@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -114,6 +115,49 @@ class ServerSettings(BaseSettings):
     @classmethod
     def _check_secret(cls, secret: SecretStr) -> SecretStr:
         authorization(secret.get_secret_value())
+        return secret
+
+
+class ClientSettings(BaseSettings):
+    """Where a store in another process serves, None if there is none, and the secret for it,
+    wherever that was found."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MCP_STORE_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
+
+    url: str | None = Field(None, description="an address such as http://host:8100")
+    secret: SecretStr = SecretStr("")
+    secret_file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _find_secret(cls, given: dict[str, Any]) -> dict[str, Any]:
+        secret, file = given.get("secret"), given.get("secret_file")
+        if not given.get("url"):
+            return {}
+        if bool(secret) == bool(file):
+            raise ValueError(
+                "A store is reached only with its secret: set either MCP_STORE_SECRET or"
+                " MCP_STORE_SECRET_FILE, the name of a file that holds it"
+            )
+        return given | {
+            "secret": _read_file("MCP_STORE_SECRET_FILE", Path(file)) if file else secret
+        }
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "")
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username):
+            raise ValueError("it is no store's address")
+        return url
+
+    @field_validator("secret")
+    @classmethod
+    def _check_secret(cls, secret: SecretStr) -> SecretStr:
+        if text := secret.get_secret_value():
+            authorization(text)
         return secret
 
 

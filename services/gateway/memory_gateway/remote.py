@@ -1,0 +1,44 @@
+"""The gateway as a process of its own, over a store that serves elsewhere."""
+
+import logging
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+
+from memory_embedder.settings import EmbedderSettings
+from memory_gateway.embedding import embedding
+from memory_gateway.memory import CannotOpen, Memory
+from memory_store.client import HttpStore
+from memory_store.contract import Store, StoreError, Unavailable
+from memory_store.settings import ClientSettings
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def reach_memory(
+    address: ClientSettings, embedder: EmbedderSettings, *, drains: bool
+) -> Generator[Memory]:
+    """A store that does not answer yet prevents nothing: it is asked again with every call.
+
+    Raises `CannotOpen` when what answers will never be of use.
+    """
+    with (
+        closing(_connect(address)) as store,
+        embedding(store, embedder, drains=drains) as embeds,
+    ):
+        _greet(store, address)
+        yield Memory(store, embeds.queries, embeds.nudge)
+
+
+def _connect(address: ClientSettings) -> HttpStore:
+    secret = address.secret.get_secret_value()
+    return HttpStore(address.url or "", secret)  # pyright: ignore[reportAbstractUsage]  its methods are drawn from the contract
+
+
+def _greet(store: Store, address: ClientSettings) -> None:
+    try:
+        store.namespace_list()
+    except Unavailable as error:
+        logger.warning("the store at %s does not answer yet: %s", address.url, error.message)
+    except StoreError as error:
+        raise CannotOpen(f"The store at {address.url} cannot be used: {error.message}") from error
