@@ -150,5 +150,3 @@ def _parser() -> ArgumentParser:
         add_common(child)
         child.set_defaults(command=command)
     return parser
-
-
