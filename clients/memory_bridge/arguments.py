@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 from argparse import ArgumentTypeError
 from typing import Any
 
 LONGEST_TIMEOUT_SECONDS = 86_400.0
 _DEEPEST = 100
 _DASHES = "--"
+_CREDENTIALS = re.compile(r"://\S*@")
 # No word is this: a lone surrogate stands for a byte that is not UTF-8, which is refused before.
 _STAND_IN = "\ud800"
 
@@ -34,6 +36,10 @@ def without_stand_ins(value: Any) -> Any:
     if isinstance(value, list):
         return [without_stand_ins(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # what argparse collects is Any
     return _DASHES if value == _STAND_IN else value
+
+
+def without_passwords(text: str) -> str:
+    return _CREDENTIALS.sub("://…@", text)
 
 
 def given(text: str) -> str:

@@ -3,10 +3,10 @@
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from memory_bridge import __version__, exits, streams
-from memory_bridge.arguments import is_text, with_stand_ins, without_stand_ins
+from memory_bridge.arguments import is_text, with_stand_ins, without_passwords, without_stand_ins
 from memory_bridge.commands import (
     Answer,
     Command,
@@ -44,6 +44,12 @@ backup, restore FILE, export, import, check, retain and migrate-to work on the s
 asking a server: on the file that --db names, or else on what the server's settings name.
 
 {exits.EXPLAINED}"""
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # What cannot be read is repeated, and it may be an address.
+        super().error(without_passwords(message))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,7 +140,7 @@ def _answer(command: Command, options: Namespace, screen: "Screen") -> Answer:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+    parser = _Parser(
         prog="memory-bridge",
         description="One memory that every MCP client shares.",
         epilog=_EPILOG,

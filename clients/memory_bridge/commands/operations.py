@@ -127,6 +127,13 @@ def _retain_options(parser: ArgumentParser) -> None:
     )
 
 
+def _migrate_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "target", metavar="TARGET", help="postgresql://user@host/database, or a new SQLite file"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="move nothing, say what would be")
+
+
 RESTORE = Operation(
     name="restore",
     help="put a backup in the place of the store",
@@ -163,5 +170,11 @@ OPERATIONS = (
         help="archive events older than N days, then delete them",
         options=_retain_options,
         takes=("days", "archive", "versions"),
+    ),
+    Operation(
+        name="migrate-to",
+        help="move the whole store to Postgres, or from there to a file",
+        options=_migrate_options,
+        takes=("target", "dry_run"),
     ),
 )

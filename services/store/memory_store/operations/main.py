@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import SecretStr
+
 from memory_store.clock import moment, system_clock
 from memory_store.contract import (
     DEFAULT_NAMESPACE,
@@ -24,7 +26,7 @@ from memory_store.contract import (
     Word,
 )
 from memory_store.engine import Engine
-from memory_store.opening import NotOurs, SchemaTooNew, limits_of, open_engine, open_store
+from memory_store.opening import NotOurs, SchemaTooNew, limits_of, open_engine, open_store, place_of
 from memory_store.operations import tokens
 from memory_store.operations.backup import backup
 from memory_store.operations.check import check
@@ -32,10 +34,12 @@ from memory_store.operations.export import export
 from memory_store.operations.files import new_file
 from memory_store.operations.import_ import import_
 from memory_store.operations.landing import Plan, Policy
+from memory_store.operations.migrate import migrate, rehearse
 from memory_store.operations.progress import Progress
 from memory_store.operations.report import Report
 from memory_store.operations.restore import restore
 from memory_store.operations.retain import Retention, retain
+from memory_store.operations.targets import refuse_same, settings_of
 from memory_store.settings import SettingsError, StoreSettings, read
 
 STREAM = "-"
@@ -55,6 +59,7 @@ class Request(Word):
     days: int = 0
     archive: Path | None = None
     versions: bool = False
+    target: SecretStr = SecretStr("")
     name: str = ""
     scopes: tuple[TokenScope, ...] = ()
     namespaces: tuple[str, ...] | None = None
@@ -248,6 +253,15 @@ def _list_tokens(job: _Job) -> Report:
         return tokens.every(store)
 
 
+def _migrate_to(job: _Job) -> Report:
+    settings = settings_of(job.request.target.get_secret_value())
+    refuse_same(job.settings, settings)
+    origin, destination = place_of(job.settings), place_of(settings)
+    if job.request.dry_run:
+        return rehearse(origin, destination)
+    return migrate(origin, destination, job.progress)
+
+
 OPERATIONS: dict[str, Callable[[_Job], Report]] = {
     "backup": _backup,
     "restore": _restore,
@@ -255,6 +269,7 @@ OPERATIONS: dict[str, Callable[[_Job], Report]] = {
     "import": _import,
     "check": _check,
     "retain": _retain,
+    "migrate-to": _migrate_to,
     "token create": _create_token,
     "token rotate": _rotate_token,
     "token revoke": _revoke_token,

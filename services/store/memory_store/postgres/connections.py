@@ -8,6 +8,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from memory_store.contract import Unavailable
+from memory_store.postgres.presence import announce
 from memory_store.postgres.session import Rows, adapt_embeddings
 
 SCHEMA = "memory_bridge"
@@ -58,6 +59,7 @@ class Connections:
     def pool(self, vector: int, wait_seconds: float) -> ConnectionPool[Rows]:
         def configure(connection: Rows) -> None:
             self._configure(connection)
+            announce(connection)
             adapt_embeddings(connection, vector)
 
         return ConnectionPool(

@@ -3,9 +3,10 @@
 import psycopg
 from psycopg import errors
 
-from memory_store.contract import Unavailable
+from memory_store.contract import Busy, Unavailable
 from memory_store.migrations import outstanding
 from memory_store.postgres.connections import SCHEMA, Connections
+from memory_store.postgres.presence import is_being_moved
 from memory_store.postgres.session import Rows
 
 OPENING = 0x4D42_7264
@@ -22,32 +23,43 @@ _NO_EXTENSION = (
 def prepare(connections: Connections) -> tuple[int, int]:
     """Returns the schema's version and the type of embeddings.
 
-    Raises `SchemaTooNew`, and `Unavailable` with a sentence for whoever starts the program.
+    Raises `SchemaTooNew`, `Busy` during a move, and `Unavailable` with a sentence for whoever
+    starts the program.
     """
     try:
         with connections.connect() as connection:
-            _check_encoding(connection, connections)
-            version = _migrate(connection, connections)
-            _continue_numbering(connection)
-            vector = _type_of_embeddings(connection)
+            _refuse_while_moving(connection, connections)
+            return make_ready(connection, connections)
     except psycopg.OperationalError as error:
-        raise Unavailable(
-            f"the database {connections.place} cannot be opened: {_reason(connections, error)}"
-        ) from error
+        raise cannot_be_opened(connections, error) from error
+
+
+def make_ready(connection: Rows, connections: Connections) -> tuple[int, int]:
+    """As `prepare`, on a connection that is there."""
+    try:
+        _check_encoding(connection, connections)
+        version = _migrate(connection, connections)
+        continue_numbering(connection)
+        return version, type_of_embeddings(connection)
     except errors.InsufficientPrivilege as error:
         raise Unavailable(
             f"the database {connections.place} cannot be prepared: its user may not create the"
             f" schema {SCHEMA}; GRANT CREATE ON DATABASE lets it"
         ) from error
-    return version, vector
 
 
-def _reason(connections: Connections, error: psycopg.Error) -> str:
-    """What libpq says, without the address that it repeats."""
+def cannot_be_opened(connections: Connections, error: psycopg.Error) -> Unavailable:
+    """Says what libpq does, without the address that it repeats."""
     said = str(error).strip().splitlines()[0]
     for before in ("FATAL:", "failed: "):
         said = said.rpartition(before)[2]
-    return connections.hide(said.strip())
+    reason = connections.hide(said.strip())
+    return Unavailable(f"the database {connections.place} cannot be opened: {reason}")
+
+
+def _refuse_while_moving(connection: Rows, connections: Connections) -> None:
+    if is_being_moved(connection):
+        raise Busy(f"the database {connections.place} is being moved; start again when it is done")
 
 
 def _check_encoding(connection: Rows, connections: Connections) -> None:
@@ -60,7 +72,7 @@ def _check_encoding(connection: Rows, connections: Connections) -> None:
 
 
 def _migrate(connection: Rows, connections: Connections) -> int:
-    version = _version(connection)
+    version = version_of(connection)
     if version is not None and not outstanding("postgres", version):
         return version
     with connection.transaction():
@@ -70,13 +82,13 @@ def _migrate(connection: Rows, connections: Connections) -> int:
         _ensure_vector(connection, connections)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
         connection.execute("CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY)")
-        for migration in outstanding("postgres", _version(connection) or 0):
+        for migration in outstanding("postgres", version_of(connection) or 0):
             connection.execute(migration.sql.encode())
             connection.execute("INSERT INTO schema_version VALUES (%s)", [migration.number])
-    return _version(connection) or 0
+    return version_of(connection) or 0
 
 
-def _version(connection: Rows) -> int | None:
+def version_of(connection: Rows) -> int | None:
     row = connection.execute(
         "SELECT to_regclass(%s) IS NOT NULL AS there", [f"{SCHEMA}.schema_version"]
     ).fetchone()
@@ -84,6 +96,13 @@ def _version(connection: Rows) -> int | None:
         return None
     row = connection.execute("SELECT max(number) AS number FROM schema_version").fetchone()
     return row["number"] if row else None
+
+
+def check_extension(connection: Rows, connections: Connections) -> None:
+    """Raises `Unavailable` where there is none to be made."""
+    found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+    if found.fetchone() is None:
+        raise Unavailable(_NO_EXTENSION.format(place=connections.place))
 
 
 def _ensure_vector(connection: Rows, connections: Connections) -> None:
@@ -103,7 +122,7 @@ def _ensure_vector(connection: Rows, connections: Connections) -> None:
         )
 
 
-def _type_of_embeddings(connection: Rows) -> int:
+def type_of_embeddings(connection: Rows) -> int:
     # Not by its name, which the table's rows have too.
     row = connection.execute(
         "SELECT t.oid FROM pg_type t JOIN pg_extension e ON e.extnamespace = t.typnamespace"
@@ -112,7 +131,7 @@ def _type_of_embeddings(connection: Rows) -> int:
     return row["oid"] if row else 0
 
 
-def _continue_numbering(connection: Rows) -> None:
+def continue_numbering(connection: Rows) -> None:
     """Has the next events numbered beyond those that came from another server.
 
     Event numbers are made from transaction numbers, which begin anew on a new server.

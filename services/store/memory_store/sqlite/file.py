@@ -26,7 +26,7 @@ def prepare(path: Path) -> int:
     """
     if path.is_dir():
         raise NotOurs(f"{path} is a folder; name a file in it")
-    _make(path)
+    make(path)
     try:
         with contextlib.closing(connect(path, OPEN_PATIENCE_SECONDS)) as connection:
             check_ours(connection, path)
@@ -40,11 +40,17 @@ def prepare(path: Path) -> int:
         raise NotOurs(f"{path} is not a SQLite database; name another file") from error
 
 
-def _make(path: Path) -> None:
-    """Makes what is missing for its owner alone; SQLite gives the journal the file's own mode."""
+def make(path: Path) -> bool:
+    """Makes what is missing for its owner alone, and returns whether the file was.
+
+    SQLite gives the journal the file's own mode.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
+    try:
         path.touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def user_version(connection: sqlite3.Connection) -> int:
