@@ -104,8 +104,8 @@ class Hand:
     def delete(self, key: str, **options: Any) -> Fact:
         return self.store.fact_delete(self.caller, self.namespace, key, **options)
 
-    def restore(self, key: str, version: int) -> Fact:
-        return self.store.fact_restore(self.caller, self.namespace, key, version)
+    def restore(self, key: str, version: int, **options: Any) -> Fact:
+        return self.store.fact_restore(self.caller, self.namespace, key, version, **options)
 
     def keys(self, **options: Any) -> list[str]:
         """All keys of a list, over as many pages as it takes."""

@@ -41,6 +41,18 @@ def test_a_retried_deletion_leaves_what_was_written_since(alice):
     assert alice.get("k").value == "2"
 
 
+def test_a_retried_restoration_is_done_once(alice):
+    alice.set("k", "1")
+    alice.set("k", "2")
+    restored = alice.restore("k", 1, idempotency_key="once")
+    alice.set("k", "3")
+
+    assert alice.restore("k", 1, idempotency_key="once") == restored
+    assert alice.get("k").value == "3"
+    with pytest.raises(IdempotencyMismatch):
+        alice.restore("k", 2, idempotency_key="once")
+
+
 def test_a_deletion_that_found_nothing_may_be_tried_again(alice):
     with pytest.raises(NotFound):
         alice.delete("k", idempotency_key="once")

@@ -82,9 +82,16 @@ class GuardedStore:
         self._require("write", namespace)
         return self._store.fact_delete(caller, namespace, key, expected_version, idempotency_key)
 
-    def fact_restore(self, caller: Caller, namespace: str, key: str, version: int) -> Fact:
+    def fact_restore(
+        self,
+        caller: Caller,
+        namespace: str,
+        key: str,
+        version: int,
+        idempotency_key: str | None = None,
+    ) -> Fact:
         self._require("write", namespace)
-        return self._store.fact_restore(caller, namespace, key, version)
+        return self._store.fact_restore(caller, namespace, key, version, idempotency_key)
 
     def fact_search(self, caller: Caller, query: SearchQuery) -> SearchResult:
         self._require("read", query.namespace)

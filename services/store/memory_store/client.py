@@ -81,8 +81,8 @@ _BROKEN = (httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.Remote
 # Asking twice changes nothing: a read leaves one more read event, and it was read; `vector_put`,
 # `model_use`, `change_release` and `token_revoke` find their work done. Left out are
 # `change_take`, whose first lease would be lost until it runs out, `change_fail`, which would
-# count one failure twice, `lock_hold`, what makes a secret or expects what is there, and
-# `fact_restore`, which takes no idempotency key. The other writes are repeated only under theirs.
+# count one failure twice, `lock_hold`, and what makes a secret or expects what is there. What
+# writes facts is repeated only under its idempotency key.
 _REPEATABLE = frozenset(
     {
         "fact_get",

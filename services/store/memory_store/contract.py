@@ -169,7 +169,14 @@ class Store(Protocol):
         """
         ...
 
-    def fact_restore(self, caller: Caller, namespace: str, key: str, version: int) -> Fact:
+    def fact_restore(
+        self,
+        caller: Caller,
+        namespace: str,
+        key: str,
+        version: int,
+        idempotency_key: str | None = None,
+    ) -> Fact:
         """Writes the value, tags and metadata of an older version as the next one, without expiry.
 
         Raises `NotFound` if there is no such version. The key itself may be absent by now.

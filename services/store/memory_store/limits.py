@@ -56,6 +56,11 @@ def check_name(argument: str, name: str) -> None:
     check_text(argument, name, MAX_NAME_LENGTH, least=1)
 
 
+def check_retry_key(key: str | None) -> None:
+    if key is not None:
+        check_name("idempotency_key", key)
+
+
 def check_range(argument: str, number: float, least: float, most: float) -> None:
     if not least <= number <= most:
         raise Invalid(
@@ -93,8 +98,7 @@ def check_write(write: FactWrite, limits: Limits) -> None:
         check_metadata(write.metadata, limits)
     if write.ttl_seconds is not None:
         check_range("ttl_seconds", write.ttl_seconds, 0.001, MAX_TTL_SECONDS)
-    if write.idempotency_key is not None:
-        check_name("idempotency_key", write.idempotency_key)
+    check_retry_key(write.idempotency_key)
 
 
 def check_conditions(write: FactWrite, limits: Limits) -> None:

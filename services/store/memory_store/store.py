@@ -42,6 +42,14 @@ class _Deletion(Word):
     expected_version: int | None
 
 
+class _Restoration(Word):
+    """What a restoration's idempotency key stands for."""
+
+    namespace: str
+    key: str
+    version: int
+
+
 class SqlStore(EmbeddingMethods, AdministrationMethods):
     """A `Store` on one engine."""
 
@@ -125,8 +133,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         idempotency_key: str | None = None,
     ) -> Fact:
         limits.check_address(namespace, key, self._limits)
-        if idempotency_key is not None:
-            limits.check_name("idempotency_key", idempotency_key)
+        limits.check_retry_key(idempotency_key)
         request = _Deletion(namespace=namespace, key=key, expected_version=expected_version)
         return _fact(
             self._write(
@@ -136,11 +143,22 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
             )
         )
 
-    def fact_restore(self, caller: Caller, namespace: str, key: str, version: int) -> Fact:
+    def fact_restore(
+        self,
+        caller: Caller,
+        namespace: str,
+        key: str,
+        version: int,
+        idempotency_key: str | None = None,
+    ) -> Fact:
         limits.check_address(namespace, key, self._limits)
-        return self._write(
-            lambda session: facts.restore(self._writing(session, caller), namespace, key, version),
-            locks=(facts.lock(namespace, key),),
+        limits.check_retry_key(idempotency_key)
+        request = _Restoration(namespace=namespace, key=key, version=version)
+        return _fact(
+            self._write(
+                partial(self._restore, caller, request, idempotency_key),
+                locks=(facts.lock(namespace, key), *idempotency.locks(caller, idempotency_key)),
+            )
         )
 
     def fact_search(self, caller: Caller, query: SearchQuery) -> SearchResult:
@@ -214,6 +232,19 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
             request,
             lambda: _outcome(
                 facts.remove(writing, request.namespace, request.key, request.expected_version)
+            ),
+        )
+
+    def _restore(
+        self, caller: Caller, request: _Restoration, idempotency_key: str | None, session: Session
+    ) -> FactOutcome:
+        writing = self._writing(session, caller)
+        return idempotency.once(
+            writing,
+            idempotency_key,
+            request,
+            lambda: _outcome(
+                facts.restore(writing, request.namespace, request.key, request.version)
             ),
         )
 

@@ -77,6 +77,7 @@ class DeleteArguments(Arguments):
     expected_version: ExpectedVersion | None = Field(
         default=None, description="remove only this version"
     )
+    idempotency_key: str | None = None
 
 
 class SearchArguments(Arguments):
@@ -100,6 +101,7 @@ class HistoryArguments(Arguments):
 class RestoreArguments(Arguments):
     key: str
     version: Version = Field(description="from memory_history")
+    idempotency_key: str | None = None
 
 
 class StatsArguments(Arguments):

@@ -87,7 +87,11 @@ def memory_list(context: Context, arguments: ListArguments) -> results.ListResul
 
 def memory_delete(context: Context, arguments: DeleteArguments) -> results.RemovedResult:
     removed = context.store.fact_delete(
-        context.caller, arguments.namespace, arguments.key, arguments.expected_version
+        context.caller,
+        arguments.namespace,
+        arguments.key,
+        arguments.expected_version,
+        arguments.idempotency_key,
     )
     return results.RemovedResult(removed=results.whole_fact(context.wrote(removed)))
 
@@ -118,7 +122,11 @@ def memory_history(context: Context, arguments: HistoryArguments) -> results.Eve
 
 def memory_restore(context: Context, arguments: RestoreArguments) -> results.FactResult:
     fact = context.store.fact_restore(
-        context.caller, arguments.namespace, arguments.key, arguments.version
+        context.caller,
+        arguments.namespace,
+        arguments.key,
+        arguments.version,
+        arguments.idempotency_key,
     )
     return results.FactResult(fact=results.whole_fact(context.wrote(fact)))
 
