@@ -226,6 +226,15 @@ def _default_archive(settings: StoreSettings) -> Path:
     )
 
 
+def _migrate_to(job: _Job) -> Report:
+    settings = settings_of(job.request.target.get_secret_value())
+    refuse_same(job.settings, settings)
+    origin, destination = place_of(job.settings), place_of(settings)
+    if job.request.dry_run:
+        return rehearse(origin, destination)
+    return migrate(origin, destination, job.progress)
+
+
 def _create_token(job: _Job) -> Report:
     asked = job.request
     grant = TokenGrant(
@@ -251,15 +260,6 @@ def _revoke_token(job: _Job) -> Report:
 def _list_tokens(job: _Job) -> Report:
     with job.store() as store:
         return tokens.every(store)
-
-
-def _migrate_to(job: _Job) -> Report:
-    settings = settings_of(job.request.target.get_secret_value())
-    refuse_same(job.settings, settings)
-    origin, destination = place_of(job.settings), place_of(settings)
-    if job.request.dry_run:
-        return rehearse(origin, destination)
-    return migrate(origin, destination, job.progress)
 
 
 OPERATIONS: dict[str, Callable[[_Job], Report]] = {
