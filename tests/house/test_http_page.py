@@ -11,7 +11,7 @@ import pytest
 
 from gateway_serving import TOKEN, http_server
 from http_interface import API, client
-from memory_gateway.problems import CODES
+from memory_gateway.problems import KINDS
 from memory_store.contract import ERRORS
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def test_the_page_names_every_address_with_its_methods(served):
 
 def test_the_page_names_every_code():
     named = set(re.findall(r"`([a-z_]+)`", PAGE.partition("## Errors")[2]))
-    assert {*CODES.values(), *ERRORS} - named == set()
+    assert {*(kind.code for kind in KINDS.values()), *ERRORS} - named == set()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl to try the lines with")

@@ -1,46 +1,53 @@
 """Errors of the HTTP interface as problem details, RFC 9457."""
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_store.contract import Fact, StoreError
 
 MEDIA_TYPE = "application/problem+json"
-TITLES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    408: "Request Timeout",
-    409: "Conflict",
-    412: "Precondition Failed",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    421: "Misdirected Request",
-    422: "Unprocessable Content",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a status means here. `title` is that of RFC 9110, which Python's own is not in every
+    version; `code` is for what was refused before it reached the memory, whose errors have their
+    own."""
+
+    title: str
+    code: str
+    meaning: str
+    retryable: bool = False
+
+
+KINDS = {
+    401: Kind("Unauthorized", "unauthorized", "No token, or one that proves nobody."),
+    403: Kind("Forbidden", "forbidden", "The token does not allow it, or the origin is foreign."),
+    404: Kind("Not Found", "not_found", "It is not there."),
+    405: Kind("Method Not Allowed", "method_not_allowed", "This method is not served here."),
+    408: Kind("Request Timeout", "body_too_slow", "The body did not arrive in time.", True),
+    409: Kind("Conflict", "conflict", "A condition did not hold, or a name is taken."),
+    412: Kind(
+        "Precondition Failed",
+        "conflict",
+        "A condition of the headers did not hold; `current` is the fact that won.",
+    ),
+    413: Kind("Content Too Large", "body_too_large", "The body is too large."),
+    415: Kind("Unsupported Media Type", "unsupported_media_type", "The body is not JSON."),
+    421: Kind("Misdirected Request", "host_not_served", "This host name is not served."),
+    422: Kind(
+        "Unprocessable Content",
+        "invalid_argument",
+        "A parameter or the body is not allowed; `argument` names which.",
+    ),
+    429: Kind("Too Many Requests", "too_many_requests", "Too many requests.", True),
+    500: Kind("Internal Server Error", "internal", "A fault of the server's own."),
+    503: Kind(
+        "Service Unavailable", "unavailable", "The memory is busy or cannot be reached.", True
+    ),
 }
-"""Those of RFC 9110; Python's own change from version to version."""
-CODES = {
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    408: "body_too_slow",
-    413: "body_too_large",
-    415: "unsupported_media_type",
-    421: "host_not_served",
-    422: "invalid_argument",
-    429: "too_many_requests",
-    500: "internal",
-    503: "unavailable",
-}
-"""Codes of what is refused before it reaches the memory, whose errors have their own."""
-RETRYABLE = frozenset({408, 429, 503})
-OTHER = "refused"
-REFUSED = "Refused"
+OTHER = Kind("Refused", "refused", "It was refused.")
 
 
 class ProblemDetails(BaseModel):
@@ -70,19 +77,20 @@ class ProblemDetails(BaseModel):
 
 def problem(status: int, detail: str, request_id: str | None = None) -> ProblemDetails:
     """The problem of a request that did not reach the memory."""
+    kind = KINDS.get(status, OTHER)
     return ProblemDetails(
-        title=TITLES.get(status, REFUSED),
+        title=kind.title,
         status=status,
         detail=detail,
-        code=CODES.get(status, OTHER),
-        retryable=status in RETRYABLE,
+        code=kind.code,
+        retryable=kind.retryable,
         request_id=request_id,
     )
 
 
 def problem_of(error: StoreError, request_id: str | None = None) -> ProblemDetails:
     return ProblemDetails(
-        title=TITLES[error.status],
+        title=KINDS.get(error.status, OTHER).title,
         status=error.status,
         detail=error.message,
         code=error.code,

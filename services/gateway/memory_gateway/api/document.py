@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import compile_path
 
-from memory_gateway.problems import CODES, MEDIA_TYPE, RETRYABLE, TITLES, ProblemDetails
+from memory_gateway.problems import KINDS, MEDIA_TYPE, ProblemDetails, problem
 from memory_gateway.version import VERSION
 from memory_store.contract import Word
 
@@ -23,25 +23,10 @@ BEARER = {
     "scheme": "bearer",
     "description": "The installation's token, or one made for a client.",
 }
+STREAM = "text/event-stream"
 REFERENCES = "#/components/{kind}/{name}"
 EVERYWHERE = (401, 403, 405, 421, 422, 429, 500, 503)
 WITH_BODY = (408, 413, 415)
-DESCRIPTIONS = {
-    401: "No token, or one that proves nobody.",
-    403: "The token does not allow this, or the origin is not allowed.",
-    404: "It is not there.",
-    405: "This method is not served here.",
-    408: "The body did not arrive in time.",
-    409: "A condition did not hold, or a name is taken.",
-    412: "A condition of the headers did not hold; `current` is the fact that won.",
-    413: "The body is too large.",
-    415: "The body is not JSON.",
-    421: "This host name is not served.",
-    422: "A parameter or the body is not allowed; `argument` names which.",
-    429: "Too many requests.",
-    500: "A fault of the server's own.",
-    503: "The memory is busy or cannot be reached.",
-}
 TEXT_HEADER = {"schema": {"type": "string"}}
 RETRY_AFTER = {
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 0}}
@@ -52,7 +37,6 @@ HEADERS: dict[int, Schema] = {
     429: RETRY_AFTER,
     503: RETRY_AFTER,
 }
-CONFLICT = "conflict"
 FASTAPI_ERRORS = ("HTTPValidationError", "ValidationError")
 
 
@@ -71,7 +55,7 @@ def describe(app: FastAPI, further: Schema) -> Schema:
     schemas = _schemas(components.get("schemas", {}))
     document["components"] = {
         "schemas": schemas,
-        "responses": {_name(status): _response(status) for status in DESCRIPTIONS},
+        "responses": {_name(status): _response(status) for status in KINDS},
         "securitySchemes": {"bearer": BEARER},
     }
     document["security"] = [{"bearer": []}]
@@ -90,7 +74,7 @@ class Operations:
             operation["operationId"]: _parameters(operation) for operation in operations(document)
         }
         self._methods = [
-            (compile_path(path)[0], _allowed(methods))
+            (compile_path(path)[0], ", ".join(sorted(_allowed(methods))))
             for path, methods in document["paths"].items()
         ]
 
@@ -106,9 +90,11 @@ class Operations:
         return next((methods for pattern, methods in self._methods if pattern.match(path)), None)
 
 
-def _allowed(methods: Iterable[str]) -> str:
-    named = {method.upper() for method in methods}
-    return ", ".join(sorted(named | {"HEAD"} if "GET" in named else named))
+def _allowed(methods: Schema) -> Iterator[str]:
+    for method, operation in methods.items():
+        yield method.upper()
+        if method == "get" and STREAM not in operation["responses"]["200"].get("content", {}):
+            yield "HEAD"
 
 
 def _parameters(operation: Schema) -> dict[str, dict[str, bool]]:
@@ -158,24 +144,20 @@ def _descendants(parent: type) -> Iterator[type]:
 
 
 def _response(status: int) -> Schema:
-    example = {
-        "type": "about:blank",
-        "title": TITLES[status],
-        "status": status,
-        "detail": DESCRIPTIONS[status],
-        "code": CODES.get(status, CONFLICT),
-        "retryable": status in RETRYABLE,
+    meaning = KINDS[status].meaning
+    shown = {
+        "schema": {"$ref": _reference("schemas", "ProblemDetails")},
+        "example": problem(status, meaning).model_dump(exclude_none=True),
     }
-    schema = {"$ref": _reference("schemas", "ProblemDetails")}
     return {
-        "description": DESCRIPTIONS[status],
+        "description": meaning,
         "headers": HEADERS.get(status, {}),
-        "content": {MEDIA_TYPE: {"schema": schema, "example": example}},
+        "content": {MEDIA_TYPE: shown},
     }
 
 
 def _name(status: int) -> str:
-    return TITLES[status].replace(" ", "")
+    return KINDS[status].title.replace(" ", "")
 
 
 def _reference(kind: str, name: str) -> str:

@@ -5,6 +5,7 @@ proxies resolve `..` (even as `%2E%2E`), join `//`, and turn `%2F` into a slash.
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
 
@@ -70,15 +71,23 @@ ONWARD = {
     "delete": {"operationId": "delete_fact", "parameters": SAME_KEY},
     "restore": {"operationId": "restore_fact", "parameters": SAME_VERSION},
 }
-FOUND: Responses = {200: {"headers": TAGGED}}
+EXAMPLE = Fact(
+    namespace=DEFAULT_NAMESPACE,
+    key="deploy/db-port",
+    value="5432",
+    version=3,
+    tags=("ops",),
+    created_at=datetime(2026, 1, 31, 12, tzinfo=UTC),
+    updated_at=datetime(2026, 2, 1, 8, 30, tzinfo=UTC),
+    source_client="claude-code",
+    principal="installation",
+    index="ready",
+).model_dump(mode="json")
+SHOWN = {"headers": TAGGED, "content": {"application/json": {"example": EXAMPLE}}}
+FOUND: Responses = {200: SHOWN}
 STORED: Responses = {
-    200: {"headers": TAGGED, "links": ONWARD},
-    201: {
-        "model": Fact,
-        "headers": TAGGED,
-        "links": ONWARD,
-        "description": "The key was absent.",
-    },
+    200: SHOWN | {"links": ONWARD},
+    201: SHOWN | {"model": Fact, "links": ONWARD, "description": "The key was absent."},
 }
 UNCHANGED: Responses = {304: {"headers": TAGGED, "description": "The client has this version."}}
 
@@ -132,8 +141,8 @@ class Write(Body):
     """One of many writes, as for one fact, with at most one of the three conditions. A text or
     number that is not allowed is the problem of this write alone."""
 
-    key: str
-    value: str
+    key: str = Field(examples=["deploy/db-port"])
+    value: str = Field(examples=["5432"])
     tags: list[str] | None = None
     metadata: dict[str, Any] | None = None
     ttl_seconds: float | None = None

@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from memory_gateway.api.document import Operations
 from memory_gateway.observation.call import CALL, Call
 from memory_gateway.problems import MEDIA_TYPE, ProblemDetails, problem, problem_of
 from memory_store.contract import Internal, Invalid, StoreError
@@ -58,13 +59,15 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     detail, headers = error.detail, dict(error.headers or {})
-    if error.status_code == 404:  # noqa: PLR2004  a status is best known by its number
-        detail = NOT_HERE
-    elif error.status_code == 405:  # noqa: PLR2004  the same
-        allowed = request.app.state.operations.methods(request.url.path) or headers.get(
-            "Allow", "GET"
-        )
-        detail, headers["Allow"] = NOT_SERVED.format(allowed=allowed), allowed
+    match error.status_code:
+        case 404:
+            detail = NOT_HERE
+        case 405:
+            operations: Operations = request.app.state.operations
+            headers["Allow"] = operations.methods(request.url.path) or "GET, HEAD"
+            detail = NOT_SERVED.format(allowed=headers["Allow"])
+        case _:
+            pass
     return respond(problem(error.status_code, detail, _id(request)), headers)
 
 
