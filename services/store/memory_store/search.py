@@ -163,4 +163,5 @@ def _hits(scope: _Scope, query: SearchQuery, parts: _Parts) -> tuple[SearchHit, 
             lexical=parts.lexical.get(fact),
         )
         for score, fact in ranked
+        if fact in found  # a damaged index may name others
     )

@@ -14,14 +14,21 @@ _TERMS = "SELECT term FROM fact_vocabulary WHERE term > :last ORDER BY term LIMI
 _HOLDERS = "SELECT doc, term, col FROM temp.fact_word WHERE term >= :first AND term <= :last"
 
 
-def match_expression(namespace: int, words: Sequence[str]) -> str:
-    """The namespace's number is a word too, so that the index itself leaves the others out."""
+def match_expression(namespace: int | None, words: Sequence[str]) -> str:
+    """The namespace's number is a word too, so that the index itself leaves the others out.
+
+    None where there are no others: it is the word of every fact, and weighs nothing.
+    """
     terms = " OR ".join(map(_term, words))
-    return f"ns : {namespace} AND words : ({terms})"
+    return f"words : ({terms})" if namespace is None else f"ns : {namespace} AND words : ({terms})"
 
 
 def _term(word: str) -> str:
     return f'"{word[:-1]}" *' if word.endswith("*") else f'"{word}"'
+
+
+def _is_only_one(session: Session) -> bool:
+    return len(session.all("SELECT 1 FROM namespace LIMIT 2")) == 1
 
 
 @dataclass
@@ -89,14 +96,18 @@ class SqliteText:
     def rank(
         self, session: Session, namespace: int, words: Sequence[str], where: Filter, limit: int
     ) -> list[tuple[int, float]]:
+        # Looking at the row of every fact that has a word would cost as much as ranking it.
+        allowed = (
+            f" AND EXISTS (SELECT 1 FROM fact f WHERE f.id = fact_words.rowid AND {where.sql})"
+            if where.narrow
+            else ""
+        )
         rows = session.all(
-            "SELECT f.id, -bm25(fact_words, 0.0, 1.0) AS score FROM fact_words"
-            " JOIN fact f ON f.id = fact_words.rowid"
-            f" WHERE fact_words MATCH :match AND {where.sql}"
-            " ORDER BY score DESC, f.id LIMIT :limit",
-            match=match_expression(namespace, words),
+            "SELECT rowid AS id, -bm25(fact_words, 0.0, 1.0) AS score FROM fact_words"
+            f" WHERE fact_words MATCH :match{allowed} ORDER BY score DESC, rowid LIMIT :limit",
+            match=match_expression(None if _is_only_one(session) else namespace, words),
             limit=limit,
-            **where.parameters,
+            **(where.parameters if where.narrow else {}),
         )
         return [(row["id"], row["score"]) for row in rows]
 
