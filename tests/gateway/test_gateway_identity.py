@@ -1,6 +1,7 @@
 """Tokens as strangers and clients send them over HTTP: who is let in, to what, and for how long."""
 
 import json
+import re
 import signal
 import socket
 import threading
@@ -10,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
 
 from gateway_serving import (
     ACCEPT,
@@ -383,18 +386,20 @@ class Reading(threading.Thread):
             self.ended_at = time.monotonic()
 
 
-def test_streams_end_with_their_token_and_those_of_others_go_on(web, office, token):
+def streams(web, secret):
     listen = modern("subscriptions/listen", notifications={"resourcesListChanged": True})
     method = MODERN | {"Mcp-Method": "subscriptions/listen"}
+    session = bearer(secret) | opened(web, secret)
+    return [
+        Reading(web, "GET", "/mcp", headers=session),
+        Reading(web, "POST", "/mcp", json=listen, headers=bearer(secret) | method),
+        Reading(web, "GET", "/sse", headers=bearer(secret)),
+        Reading(web, "GET", "/api/v1/events/stream", headers=bearer(secret)),
+    ]
 
-    def streams(secret):
-        session = bearer(secret) | opened(web, secret)
-        return [
-            Reading(web, "GET", "/mcp", headers=session),
-            Reading(web, "POST", "/mcp", json=listen, headers=bearer(secret) | method),
-        ]
 
-    ending, staying = streams(token.secret), streams(TOKEN)
+def test_streams_end_with_their_token_and_those_of_others_go_on(web, office, token):
+    ending, staying = streams(web, token.secret), streams(web, TOKEN)
     assert all(stream.begun.wait(SECONDS) for stream in ending + staying)
     revoked_at = time.monotonic()
     office.revoke(token.token.name)
@@ -402,6 +407,43 @@ def test_streams_end_with_their_token_and_those_of_others_go_on(web, office, tok
         stream.join(SECONDS)
         assert 0 < stream.ended_at - revoked_at < WITHIN_SECONDS
     assert all(stream.is_alive() for stream in staying)
+
+
+def test_a_websocket_ends_with_its_token_and_says_why(served, office, token):
+    def connected(secret):
+        url = served.url.replace("http", "ws").replace("/mcp", "/ws")
+        return connect(url, additional_headers=bearer(secret), open_timeout=SECONDS)
+
+    with connected(token.secret) as ending, connected(TOKEN) as staying:
+        revoked_at = time.monotonic()
+        office.revoke(token.token.name)
+        with pytest.raises(ConnectionClosedError) as closed:
+            ending.recv(SECONDS)
+        assert time.monotonic() - revoked_at < WITHIN_SECONDS
+        assert (closed.value.rcvd.code, "token" in closed.value.rcvd.reason) == (1008, True)
+        staying.send(json.dumps(INITIALIZE))
+        assert json.loads(staying.recv(SECONDS))["result"]
+
+
+def test_a_stream_that_nobody_reads_ends_with_its_token_too(served, web, office, token):
+    request = (
+        f"GET /api/v1/events/stream?after=0 HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Bearer {token.secret}\r\n\r\n"
+    )
+    for number in range(5):  # more than the buffers of the system hold
+        writes = [{"key": f"{number}/{of}", "value": "x" * 16_000} for of in range(100)]
+        call(web, TOKEN, "memory_set_many", writes=writes, namespace="long")
+    with socket.create_connection(("127.0.0.1", served.port), timeout=SECONDS) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(request.encode())
+        seconds_until(lambda: streams_open(web) == 1)
+        office.revoke(token.token.name)
+        assert seconds_until(lambda: streams_open(web) == 0) < WITHIN_SECONDS
+
+
+def streams_open(web):
+    told = web.get("/metrics", headers=bearer(TOKEN)).text
+    return float(re.search(r"subscribers_event_streams ([\d.]+)$", told, re.MULTILINE)[1])
 
 
 def test_a_call_under_way_ends_with_its_token_and_is_refused(tmp_path):
