@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from subprocess import Popen
 
 from memory_bridge import processes
 from memory_bridge.daemon.files import Log, PidFile, Running, keep_token
@@ -48,13 +47,23 @@ class Daemon:
 
     def start(self) -> tuple[Running, bool]:
         """Returns the server, and whether it was started now; it answers when this returns."""
-        if (running := self.running()) is not None:
-            return running, False
-        self._require_free_port()
+        deadline = Deadline(_START_SECONDS)
+        if self.running() is None:
+            self._require_free_port()
+        if self.running() is not None:
+            return self._answering(deadline), False
         keep_token(self._plan.token_file)
         log = Log(self.log)
         process = processes.start_detached(self._command(), self.log, self._plan.environment)
-        return self._listening(process, log)
+        while process.poll() is None:
+            running, url = self.running(), _url_in(log.lines())
+            if running is not None and running.pid is not None and url is not None:
+                self._pid_file.add_url(url)
+                return Running(running.pid, url), True
+            self._wait(deadline)
+        if self.running() is None:
+            raise Unreachable(_last_words(log))
+        return self._answering(deadline), False
 
     def stop(self) -> bool:
         """Returns whether there was one. It has time to answer what it was asked."""
@@ -74,21 +83,21 @@ class Daemon:
         module = ["-P", "-m", "memory_bridge.daemon.process"]
         return [sys.executable, *module, str(self._pid_file.path), *self._plan.arguments]
 
-    def _listening(self, process: "Popen[bytes]", log: Log) -> tuple[Running, bool]:
-        deadline = Deadline(_START_SECONDS)
-        while not deadline.is_over:
-            ended = process.poll() is not None
-            running = self.running()
-            url = _url_in(log.lines())
-            if running is not None and running.pid is not None and url is not None:
-                if not ended:
-                    self._pid_file.add_url(url)
-                return Running(running.pid, url), not ended
-            if ended:
-                raise Unreachable(_last_words(log))
-            time.sleep(_LOOK_SECONDS)
-        process.terminate()
-        raise Unreachable(f"The server does not answer within {_START_SECONDS:g} seconds.")
+    def _answering(self, deadline: Deadline) -> Running:
+        """Returns what another start has started, as soon as that answers."""
+        while (running := self.running()) is not None and running.url is None:
+            self._wait(deadline)
+        if running is None:
+            raise Unreachable(f"The server has ended at once; {self.log} says why.")
+        return running
+
+    def _wait(self, deadline: Deadline) -> None:
+        if deadline.is_over:
+            raise Unreachable(
+                f"The server does not answer within {_START_SECONDS:g} seconds; {self.log} may say"
+                " why. `daemon stop` ends it."
+            )
+        time.sleep(_LOOK_SECONDS)
 
     def _has_ended(self, deadline: Deadline) -> bool:
         while self.running() is not None:
@@ -99,7 +108,8 @@ class Daemon:
 
     def _require_free_port(self) -> None:
         host, port = self._plan.address
-        if port == 0 or (found := _found_at(host, port)) is None:
+        found = None if port == 0 else _found_at(host, port)
+        if found is None or self.running() is not None:  # it may have come up just now
             return
         raise Unreachable(
             f"Port {port} of {host} is taken by {found}. Stop that, or set MCP_HTTP_PORT to a free"

@@ -3,12 +3,16 @@
 import contextlib
 import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory_bridge.filelock import FileLock
 
 _OTHERS = 0o077
+# Others look as well, and whoever looks holds the lock for a moment.
+_LOOKS = 3
+_NAP_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,18 @@ class PidFile:
 
     def running(self) -> Running | None:
         """Returns who holds it, None if nobody does. Raises OSError."""
-        if not self.path.exists():
-            return None
-        if (lock := FileLock.take(self.path)) is not None:
-            lock.release()
+        if not self.path.exists() or self._is_free():
             return None
         pid, url, *_ = [*self.path.read_text("utf-8").splitlines(), "", ""]
         return Running(int(pid) if pid.isdigit() else None, url or None)
+
+    def _is_free(self) -> bool:
+        for _ in range(_LOOKS):
+            if (lock := FileLock.take(self.path)) is not None:
+                lock.release()
+                return True
+            time.sleep(_NAP_SECONDS)
+        return False
 
 
 class Log:

@@ -1,0 +1,180 @@
+"""The server in the background: one of them, told apart from whatever else there is."""
+
+import http.server
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from clients.restarting_gateway import free_port
+from clients.stub_process import Stub
+from clients.waiting import wait_until
+from memory_bridge.client import Client
+from memory_bridge.daemon.files import PidFile, Running, keep_token
+
+SECONDS = 90
+
+
+class Daemon:
+    """The command `daemon` over one folder of state."""
+
+    def __init__(self, folder, **settings):
+        self.folder = folder
+        self.port = free_port()
+        self.token_file = folder / "token"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+        mine = {
+            "MCP_MEMORY_STORE_DIR": str(folder),
+            "MCP_HTTP_PORT": str(self.port),
+            "MCP_EMBEDDINGS": "off",
+        }
+        self.environment = {**kept, **mine, **settings}
+
+    def __call__(self, action, *options):
+        command = [sys.executable, "-m", "memory_bridge", "daemon", action, *options]
+        return subprocess.run(
+            command,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    @property
+    def status(self):
+        return json.loads(self("status", "--json").stdout)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
+    daemon = Daemon(tmp_path / "state")
+    yield daemon
+    daemon("stop")
+
+
+def has_ended(pid):
+    """Whether a process is gone, or at least nobody's but to be counted."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_it_is_started_once_answers_and_is_stopped(daemon):
+    assert daemon("status").returncode == 1
+
+    started = json.loads(daemon("start", "--json").stdout)
+    again = daemon("start")
+
+    assert again.returncode == 0
+    assert "already" in again.stdout
+    assert started == daemon.status
+    with Client.http(started["url"], token=daemon.token_file.read_text().strip()) as client:
+        client.call_tool("memory_set", {"key": "a", "value": "b"})
+    assert daemon("stop").returncode == 0
+    wait_until(lambda: has_ended(started["pid"]))
+    assert daemon("status").returncode == 1
+    assert daemon("stop").returncode == 0
+
+
+def test_of_starts_at_once_one_is_the_servers(daemon):
+    with ThreadPoolExecutor() as threads:
+        started = list(threads.map(lambda _: daemon("start", "--json"), range(4)))
+    assert [done.returncode for done in started] == [0, 0, 0, 0]
+    assert len({json.loads(done.stdout)["pid"] for done in started}) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_nobody_else_may_read_its_files(daemon):
+    daemon("start")
+    for name in ("token", "daemon.log", "daemon.pid"):
+        assert stat.S_IMODE((daemon.folder / name).stat().st_mode) == 0o600
+
+
+def test_a_pid_file_that_was_left_behind_names_nobody(daemon):
+    daemon("start")
+    os.kill(daemon.status["pid"], signal.SIGKILL)
+    wait_until(lambda: not daemon.status["running"])
+    left = daemon.folder / "daemon.pid"
+    left.write_text(f"{os.getpid()}\nhttp://127.0.0.1:1/mcp\n")  # as if the number was used again
+
+    assert daemon.status["running"] is False
+    daemon("stop")  # and this process is not the one that is ended
+    assert daemon("start").returncode == 0
+    assert daemon.status["pid"] != os.getpid()
+
+
+def test_a_port_that_another_program_has_is_told_apart(daemon):
+    server = http.server.HTTPServer(("127.0.0.1", daemon.port), http.server.BaseHTTPRequestHandler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    done = daemon("start")
+    server.shutdown()
+    server.server_close()
+    assert done.returncode == 6
+    assert f"Port {daemon.port} of 127.0.0.1 is taken by another program" in done.stderr
+    assert daemon.status["running"] is False
+
+
+def test_a_memory_bridge_of_another_folder_is_told_apart(daemon, tmp_path):
+    daemon("start")
+    other = Daemon(tmp_path / "other")
+    other.environment["MCP_HTTP_PORT"] = str(daemon.port)
+    done = other("start")
+    assert done.returncode == 6
+    assert "a Memory Bridge that this command has not started" in done.stderr
+
+
+def test_a_server_that_cannot_start_says_why(daemon):
+    daemon.environment["MCP_EMBEDDINGS"] = "perhaps"
+    done = daemon("start")
+    assert done.returncode == 6
+    assert "MCP_EMBEDDINGS" in done.stderr
+
+
+def test_what_means_nothing_to_it_is_refused(daemon):
+    assert daemon("start", "--url", "http://127.0.0.1:9").returncode == 2
+    daemon.environment["MCP_HTTP_PORT"] = "many"
+    assert daemon("status").returncode == 2
+
+
+def test_a_stub_wakes_it_with_a_token_that_is_made_then(daemon):
+    url = f"http://127.0.0.1:{daemon.port}/mcp"
+    wake = f'"{sys.executable}" -m memory_bridge daemon start'
+    words = ["stdio", "--url", url, "--token-file", str(daemon.token_file), "--wake", wake]
+    settings = {name: value for name, value in daemon.environment.items() if "MCP_" in name}
+    host = Stub([sys.executable, "-m", "memory_bridge", *words], **settings)
+    assert host.initialize()["result"]["serverInfo"]["name"] == "memory-bridge"
+    assert host.end_input() == 0
+    assert daemon.status["running"] is True
+
+
+def test_who_holds_the_pid_file_is_named(tmp_path):
+    pid_file = PidFile(tmp_path / "daemon.pid")
+    assert pid_file.running() is None
+    with pid_file.claim():
+        assert pid_file.running() == Running(os.getpid(), None)
+        pid_file.add_url("http://127.0.0.1:1/mcp")
+        assert pid_file.running() == Running(os.getpid(), "http://127.0.0.1:1/mcp")
+        assert pid_file.claim() is None
+    assert pid_file.running() is None
+
+
+def test_a_token_is_made_once(tmp_path):
+    token = tmp_path / "state" / "token"
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda _: keep_token(token), range(16)))
+    made = token.read_text()
+    keep_token(token)
+    assert token.read_text() == made
+    assert len(made.strip()) >= 32
+    assert list(token.parent.iterdir()) == [token]
