@@ -87,7 +87,12 @@ def rest(connection):
 
 def answered(connection):
     connection.sendall(GET)
-    return connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+    response = b""
+    while not response.endswith(b"\r\n\r\nhost"):
+        part = connection.recv(65536)
+        assert part, "it was closed"
+        response += part
+    return response.startswith(b"HTTP/1.1 200 ")
 
 
 def refusal(response):

@@ -1,6 +1,7 @@
 """Connections of clients, bounded in number, in the size of a request and in time."""
 
 import asyncio
+import itertools
 import resource
 from asyncio.transports import BaseTransport
 from typing import cast
@@ -23,6 +24,9 @@ LARGEST_REQUEST = 16 * 1024 * 1024
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 60.0
 STALLED_SECONDS = 30.0
+
+_ticks = itertools.count()
+"""The order in which connections became idle, which is finer than any clock."""
 
 BAD = "This is not a valid HTTP/1.1 request."
 LARGE_HEAD = f"The head of the request is longer than {LARGEST_HEAD} bytes."
@@ -68,7 +72,7 @@ class HttpConnection(HttpToolsProtocol):
         self._in_head = False
         self._upgraded = False
         self._received = 0
-        self.idle_since: float | None = self.loop.time()
+        self.idle_since: int | None = next(_ticks)
         self._expect(HEAD_SECONDS)
         self._make_room()
 
@@ -121,7 +125,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         if not self.pipeline:
-            self.idle_since = self.loop.time()
+            self.idle_since = next(_ticks)
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -154,8 +158,8 @@ class HttpConnection(HttpToolsProtocol):
         if len(self.connections) <= self.most_connections:
             return
         others = [other for other in self.connections if isinstance(other, HttpConnection)]
-        idle = [(it.idle_since, id(it), it) for it in others if it.idle_since is not None]
-        _, _, longest = min(idle)
+        idle = {it.idle_since: it for it in others if it.idle_since is not None}
+        longest = idle[min(idle)]
         if longest is self:
             self.refuse(503, FAILED, FULL)
         else:
