@@ -12,8 +12,8 @@ from memory_store.contract import Invalid
 
 Question = Callable[[Context], Response]
 NO_RETRIES = (
-    "Idempotency-Key is not taken here: PUT and DELETE of one fact take it, and each of many writes"
-    " has its own idempotency_key."
+    "Idempotency-Key is not taken here: setting, deleting and restoring a fact take it, and each of"
+    " many writes has its own idempotency_key."
 )
 
 

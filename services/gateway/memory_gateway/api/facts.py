@@ -273,13 +273,18 @@ async def delete_fact(
     "/fact/restore",
     operation_id="restore_fact",
     summary="Store an older version again, as the next one",
-    dependencies=[NOT_REPEATED],
     response_model=Fact,
-    responses=FOUND | errors(404),
+    responses=FOUND | errors(404, 409),
 )
-async def restore_fact(asked: Asking, old: Annotated[FactVersion, Query()]) -> Response:
+async def restore_fact(
+    asked: Asking,
+    old: Annotated[FactVersion, Query()],
+    idempotency_key: IdempotencyHeader = None,
+) -> Response:
     def question(context: Context) -> Response:
-        fact = context.store.fact_restore(context.caller, old.namespace, old.key, old.version)
+        fact = context.store.fact_restore(
+            context.caller, old.namespace, old.key, old.version, idempotency_key
+        )
         return fact_answer(context.wrote(fact))
 
     return await asked.write(question)
