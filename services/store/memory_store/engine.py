@@ -174,8 +174,8 @@ class Engine(Protocol):
         """
         ...
 
-    def wait_for_writes(self, after_event: int, seconds: float) -> None:
-        """Returns when there is a settled event beyond `after_event`, or the time is over.
+    def wait_for_writes(self, after_event: int, seconds: float) -> bool:
+        """Returns True when there is a settled event beyond `after_event`, else after the time.
 
         Whoever wrote it, in whatever process. Raises `Unavailable` when the engine is closed.
         """

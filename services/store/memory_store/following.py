@@ -35,16 +35,20 @@ class Follower:
         Raises `Unavailable` instead of waiting when the store is closing.
         """
         deadline = time.monotonic() + wait_seconds
-        while True:
-            feed = self._look(after)
-            left = deadline - time.monotonic()
-            if feed.events or left <= 0:
-                return feed
+        feed = self._look(after)
+        # Events that were not asked for are not looked at again.
+        while not feed.events and self._is_news(feed.after, deadline):
+            feed = self._look(feed.after)
+        return feed
+
+    def _is_news(self, after: int, deadline: float) -> bool:
+        """Waits for an event, asked for or not; False when the time is over."""
+        while (left := deadline - time.monotonic()) > 0:
             if self._closing.is_set():
                 raise Unavailable("the store is closing; follow again in a moment")
-            # Events that were not asked for are not looked at again.
-            after = feed.after
-            self._engine.wait_for_writes(after, min(left, CLOSING_SECONDS))
+            if self._engine.wait_for_writes(after, min(left, CLOSING_SECONDS)):
+                return True
+        return False
 
     def _look(self, after: int) -> EventFeed:
         with self._engine.read() as session:

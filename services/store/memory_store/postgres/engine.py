@@ -20,14 +20,14 @@ from memory_store.postgres.schema import prepare
 from memory_store.postgres.session import PostgresSession, Rows
 from memory_store.postgres.text import PostgresText
 from memory_store.postgres.vectors import PostgresVectors
-from memory_store.postgres.waiting import Waiting
+from memory_store.watch import Watch
 
 Result = TypeVar("Result")
 
 ATTEMPTS = 5
 """How often a write is begun again that got into another one's way."""
 LOOK_SECONDS = 0.5
-"""How often somebody who waits looks without having been told to."""
+"""How often one who waits looks without having been told to."""
 WAIT_SECONDS = 5.0
 """How long a call waits for a connection."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -47,11 +47,11 @@ class PostgresEngine:
         self._closed = False
         self._patient = True
         self._locking: set[Rows] = set()
-        self._waiting = Waiting()
+        self._watch = Watch(self._newest_event, LOOK_SECONDS)
         self.text = PostgresText()
         self.vectors = PostgresVectors()
         self._pool = connections.pool(vector, WAIT_SECONDS)
-        self._bell = Bell(connections.connect, self._waiting.wake)
+        self._bell = Bell(connections.connect, self._watch.commit)
 
     @contextlib.contextmanager
     def read(self) -> Generator[PostgresSession]:
@@ -101,8 +101,8 @@ class PostgresEngine:
         )
         return int(row["id"]) if row else 0
 
-    def wait_for_writes(self, after_event: int, seconds: float) -> None:
-        self._waiting.wait(lambda: self._newest_event() > after_event, seconds, LOOK_SECONDS)
+    def wait_for_writes(self, after_event: int, seconds: float) -> bool:
+        return self._watch.wait(after_event, seconds)
 
     def lock_hold(self, seconds: float) -> float:
         with translated(), self._writing(None):
@@ -133,7 +133,7 @@ class PostgresEngine:
             self._turns.acquire()
         self._bell.close()
         self._pool.close()
-        self._waiting.wake()
+        self._watch.commit()
 
     def _newest_event(self) -> int:
         with self.read() as session:

@@ -14,12 +14,14 @@ from memory_store.sqlite.connection import SqliteSession, code_of, connect
 from memory_store.sqlite.file import prepare
 from memory_store.sqlite.text import SqliteText
 from memory_store.sqlite.vectors import SqliteVectors
-from memory_store.sqlite.watch import Watch
 from memory_store.sqlite.writer import Writer
+from memory_store.watch import Watch
 
 Result = TypeVar("Result")
 
 READERS_KEPT = 8
+LOOK_SECONDS = 0.025
+"""How often one who waits looks for what other processes wrote: nobody announces it."""
 
 _FAILED = (Internal, "the store failed; its log says why")
 _BUSY = (Busy, "the database is in use by another process; nothing was written, try again")
@@ -59,7 +61,7 @@ class SqliteEngine:
         self._patience = busy_timeout_ms / 1000
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        self._watch = Watch(self._newest_event)
+        self._watch = Watch(self._newest_event, LOOK_SECONDS)
         self.text = SqliteText()
         self.vectors = SqliteVectors()
         try:
@@ -125,8 +127,8 @@ class SqliteEngine:
         row = session.one("SELECT coalesce(max(id), 0) AS id FROM event")
         return int(row["id"]) if row else 0
 
-    def wait_for_writes(self, after_event: int, seconds: float) -> None:
-        self._watch.wait(after_event, seconds)
+    def wait_for_writes(self, after_event: int, seconds: float) -> bool:
+        return self._watch.wait(after_event, seconds)
 
     def _newest_event(self) -> int:
         with self.read() as session:

@@ -1,4 +1,4 @@
-"""Those who wait for events of an SQLite file share one look, and no commit waits for it."""
+"""Those who wait for events share one look, and no commit waits for it."""
 
 import threading
 import time
@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 
 from memory_store.contract import Unavailable
-from memory_store.sqlite.watch import LOOK_SECONDS, Watch
+from memory_store.watch import Watch
 
+LOOK_SECONDS = 0.025
 LONG = 30.0
 SOON = 2.0
 
@@ -48,7 +49,7 @@ def trail():
 
 @pytest.fixture
 def watch(trail):
-    return Watch(trail.look)
+    return Watch(trail.look, LOOK_SECONDS)
 
 
 def wait_for(condition):
@@ -81,8 +82,8 @@ def test_a_commit_does_not_wait_for_a_look(watch, trail):
         assert not wait(waiting, timeout=SOON).not_done
 
 
-def test_a_commit_during_a_look_is_looked_at_without_a_pause(watch, trail, monkeypatch):
-    monkeypatch.setattr("memory_store.sqlite.watch.LOOK_SECONDS", LONG)
+def test_a_commit_during_a_look_is_looked_at_without_a_pause(trail):
+    watch = Watch(trail.look, LONG)
     trail.gate.clear()
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(watch.wait, 0, LONG)

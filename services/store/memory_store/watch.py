@@ -1,22 +1,24 @@
-"""Waiting for new events in a database that nobody announces them from."""
+"""Waiting for new events, whoever writes them."""
 
 import threading
 import time
 from collections.abc import Callable
 
-LOOK_SECONDS = 0.025
-"""How often is looked for what other processes wrote, and how often news is told at most:
-the readers that it wakes would otherwise take the processor from a storm of writes."""
+TELL_SECONDS = 0.025
+"""How often news is told at most: the readers that it wakes would otherwise take the processor
+from a storm of writes."""
 
 
 class Watch:
     """Where whoever follows the trail waits. One of those who wait looks, for all of them.
 
-    A commit of this process makes it look at once. The writer never waits for a look.
+    A commit that is known of makes it look at once; the writer never waits for a look.
     """
 
-    def __init__(self, newest_event: Callable[[], int]) -> None:
+    def __init__(self, newest_event: Callable[[], int], look_seconds: float) -> None:
+        """Looks so often for what nobody announced."""
         self._newest_event = newest_event
+        self._look_seconds = look_seconds
         self._known = 0
         self._commits = 0
         self._led = False
@@ -30,8 +32,8 @@ class Watch:
             self._commits += 1
             self._committed.notify()
 
-    def wait(self, after_event: int, seconds: float) -> None:
-        """Returns when there is an event beyond `after_event`, or the time is over."""
+    def wait(self, after_event: int, seconds: float) -> bool:
+        """Returns True when there is an event beyond `after_event`, else after the time."""
         deadline = time.monotonic() + seconds
         with self._told:
             try:
@@ -40,6 +42,7 @@ class Watch:
                         self._told.wait(left)
                     else:
                         self._lead(left)
+                return self._known > after_event
             finally:
                 if not self._led:
                     self._told.notify()  # to look in place of who leaves
@@ -52,10 +55,10 @@ class Watch:
             newest = self._look()
             if newest > self._known:
                 self._known = newest
-                self._next_look = time.monotonic() + LOOK_SECONDS
+                self._next_look = time.monotonic() + TELL_SECONDS
                 self._told.notify_all()
             elif commits == self._commits:
-                self._committed.wait(min(seconds, LOOK_SECONDS))
+                self._committed.wait(min(seconds, self._look_seconds))
         finally:
             self._led = False
 
