@@ -1,18 +1,22 @@
 """What cannot be moved is refused, and what was not moved to the end was not moved at all."""
 
+import math
 import sqlite3
+from array import array
 from contextlib import closing
 
 import psycopg
 import pytest
 
-from fakes import FakeEmbedder
+from fakes import DIMENSION, FakeEmbedder
 from memory_store import migrations
-from memory_store.contract import Busy, Conflict, Invalid, NotFound
+from memory_store.contract import Busy, Conflict, Invalid, NotFound, Unavailable
+from memory_store.limits import Limits
 from memory_store.migrations import Migration, SchemaTooNew
 from memory_store.operations.migrate import migrate, rehearse
 from memory_store.sqlite import NotOurs
-from store.holders import Hand
+from postgres_server import shared_server
+from store.holders import Hand, Meaning
 from store.moves import contents, file_end, server_end
 from store.whole import ALICE, BOB, silent
 
@@ -214,3 +218,32 @@ def test_a_folder_is_no_target(url, tmp_path):
         pass
     with pytest.raises(NotOurs, match=r"is a folder; name a file in it"):
         migrate(server_end(url).place, file_end(tmp_path).place, silent())
+
+
+def test_a_key_that_postgres_cannot_index_is_a_sentence(url, file, clock):
+    allowed = Limits(key=4096, value=16)
+    with closing(file_end(file).store(clock=clock, allowed=allowed)) as store:
+        Hand(store, ALICE).set("".join(chr(0x4E00 + 5 * number) for number in range(4000)))
+    with pytest.raises(Invalid, match=r"too long for Postgres, which takes about 2,700 bytes"):
+        migrate(file_end(file).place, server_end(url).place, silent())
+    assert not any(contents(server_end(url)).values())
+
+
+def test_a_vector_that_postgres_does_not_take_is_a_sentence(url, file, clock):
+    with closing(file_end(file).store(clock=clock)) as store:
+        Hand(store, ALICE).set("k")
+        Meaning(store, FakeEmbedder()).catch_up()
+        nan = array("f", [math.nan] * DIMENSION).tobytes()
+        store.engine.write(lambda session: session.run("UPDATE vector SET embedding = :n", n=nan))
+    with pytest.raises(Invalid, match=r"does not take a row of vector: NaN not allowed in vector"):
+        migrate(file_end(file).place, server_end(url).place, silent())
+
+
+def test_a_user_who_may_make_nothing_is_a_sentence(url, file, clock):
+    with closing(file_end(file).store(clock=clock)) as store:
+        Hand(store, ALICE).set("k")
+    shared_server().execute("CREATE ROLE onlooker LOGIN")
+    with pytest.raises(Unavailable, match=r"cannot be prepared|has no pgvector"):
+        migrate(
+            file_end(file).place, server_end(url.replace("postgres@", "onlooker@")).place, silent()
+        )
