@@ -21,6 +21,8 @@ KEEP_ALIVE_SECONDS = 120  # longer than a reverse proxy keeps its connections, s
 PING_SECONDS = 8.0  # some reverse proxies drop a WebSocket that was quiet for nine
 PONG_SECONDS = 30.0
 BACKLOG = 2048
+SEND_BUFFER = 256 * 1024
+"""What the system keeps for a client that does not read: by itself it would be megabytes."""
 
 
 class CannotListen(Exception):
@@ -36,6 +38,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, socket.SOCK_STREAM, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         listening.bind(address)
         listening.listen(BACKLOG)
     except (OSError, UnicodeError) as error:

@@ -40,7 +40,7 @@ from memory_store.contract import Forbidden, NotFound
 
 MOST_STREAMS = 1_024
 MOST_URIS = 1_000
-STALLED_SECONDS = 10.0
+STALLED_SECONDS = 5.0
 TOO_MANY_STREAMS = f"The server has {MOST_STREAMS} such streams open, which is the most."
 TOO_MANY_URIS = f"One subscriber may subscribe to {MOST_URIS} resources at most."
 STALLED = (
