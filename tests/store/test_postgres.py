@@ -261,6 +261,32 @@ def test_a_key_that_no_index_takes_is_refused_with_a_sentence(opening):
         )
 
 
+def test_of_many_writes_at_once_those_that_fail_take_no_other_with_them(opening):
+    store = opening(log_reads=False)
+    too_long = "".join(map(chr, range(0x4E00, 0x4E00 + 5000)))
+
+    def name(text):
+        return lambda session: session.later("INSERT INTO namespace (name) VALUES (:n)", n=text)
+
+    def give_up(_session):
+        raise Conflict("not today")
+
+    jobs = [name("one"), name(too_long), give_up, name("two")]
+    answers = store.engine.write_each(jobs, [()] * len(jobs))
+    assert [type(answer) for answer in answers] == [type(None), Invalid, Conflict, type(None)]
+    with store.engine.read() as session:
+        rows = session.all("SELECT name FROM namespace ORDER BY name")
+    assert [row["name"] for row in rows] == ["one", "two"]
+
+
+def test_what_a_write_asked_ahead_is_asked_again_once_it_wrote(opening):
+    store = opening(log_reads=False)
+    writes = [FactWrite(key=key, value=value) for key, value in ("a1", "b1", "a2", "a3")]
+    outcomes = store.fact_set_many(ALICE, writes)
+    assert [outcome.fact.version for outcome in outcomes] == [1, 1, 2, 3]
+    assert [event.key for event in Hand(store, ALICE).events()] == ["a", "a", "b", "a"]
+
+
 def test_vectors_go_in_and_come_out_as_the_same_bytes(opening):
     store = opening(log_reads=False)
     meaning = Meaning(store, FakeEmbedder())
