@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from memory_gateway.api.interface import PREFIX, HttpInterface
 from memory_gateway.api.stream import TrailStreams
 from memory_gateway.asgi import REFUSED, JsonErrors, Receive, Scope, Send, Tolerance, refuse
-from memory_gateway.auth import OPEN_PATHS, BearerDoor
+from memory_gateway.auth import OPEN_PATHS, BearerDoor, proved_only
 from memory_gateway.bodies import LARGEST_BODY, BoundedBodies, MessageBodies
 from memory_gateway.bounds.limits import InFlight, RateLimit
 from memory_gateway.bounds.rates import LocalRates, Rate, Rates
@@ -63,6 +63,7 @@ class Application:
         self, server: MemoryServer, memory: Memory, door: Door, observer: Observer
     ) -> None:
         self._server = server
+        server.server.middleware.append(proved_only)
         self._manager = StreamableHTTPSessionManager(
             server.server,
             max_request_body_size=LARGEST_BODY,

@@ -1,5 +1,11 @@
 """The door: who may speak to the gateway over HTTP, decided before a body is read."""
 
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+
 from memory_gateway.asgi import App, Receive, Scope, Send
 from memory_gateway.challenge import refuse_for_now, refuse_token
 from memory_gateway.principals import PRINCIPAL
@@ -11,6 +17,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 NOT_VALID = "The bearer token is not valid."
 TWICE = "The Authorization header was sent more than once."
 NOT_BEARER = "The Authorization header must be: Bearer <token>."
+UNPROVED = "This message came by no request that proves who sent it."
 
 
 class BearerDoor:
@@ -45,6 +52,14 @@ class BearerDoor:
             await refuse_token(scope, send, NOT_VALID)
             return
         await self._visits.serve(proof, {**scope, PRINCIPAL: principal}, receive, send)
+
+
+async def proved_only(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """A middleware of the SDK's server behind a door: what came another way than through it would
+    otherwise pass for local, which may do anything."""
+    if ctx.request is None:
+        raise MCPError(INVALID_REQUEST, UNPROVED)
+    return await call_next(ctx)
 
 
 def _is_open(scope: Scope) -> bool:
