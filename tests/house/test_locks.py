@@ -15,8 +15,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OURS = PYPROJECT["project"]["name"]
 EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 LOCKS = {
-    "server": [f"{OURS}[server]"],
-    "dev": [f"{OURS}[server,postgres]", *PYPROJECT["dependency-groups"]["dev"]],
+    "server": [f"{OURS}[server,otel]"],
+    "dev": [f"{OURS}[server,otel,postgres]", *PYPROJECT["dependency-groups"]["dev"]],
 }
 
 
