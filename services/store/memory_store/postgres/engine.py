@@ -65,7 +65,7 @@ class PostgresEngine:
         ahead: Sequence[Question] = (),
     ) -> Result:
         def all_of_it(session: PostgresSession) -> Result:
-            with session.connection.pipeline():
+            with session.in_one_go():
                 result = job(session)
                 session.later("COMMIT")
             return result
@@ -226,7 +226,7 @@ def _together(
 ) -> list[Any] | None:
     """Returns what each job returned, None if one of them raised something; all is undone then."""
     try:
-        with session.connection.transaction(), session.connection.pipeline():
+        with session.connection.transaction(), session.in_one_go():
             return [job(session) for job in jobs]
     except IN_THE_WAY:
         raise

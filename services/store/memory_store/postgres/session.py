@@ -1,12 +1,14 @@
 """A transaction on Postgres that takes the SQL which all databases share."""
 
+import contextlib
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from psycopg import Connection, Cursor, pq
+import psycopg
+from psycopg import Connection, Cursor, errors, pq
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 
@@ -36,9 +38,23 @@ class PostgresSession:
         self._binary = binary
         self._answers: dict[tuple[object, ...], Cursor[dict[str, Any]]] = {}
 
+    @contextlib.contextmanager
+    def in_one_go(self) -> Generator[None]:
+        """Waits only for what is asked, and at the end; what failed is raised then, if not before.
+
+        Within another one it waits at its end too.
+        """
+        try:
+            with self.connection.pipeline():
+                yield
+        except errors.PipelineAborted as aborted:
+            # What was sent after a failure is told so, and must not hide it.
+            cause = aborted.__context__
+            raise cause if isinstance(cause, psycopg.Error) else aborted from None
+
     def begin(self, statements: Iterable[str], ahead: Sequence[Question] = ()) -> None:
         """Sends it all in one go; each of the questions is answered to the first who asks it."""
-        with self.connection.pipeline():
+        with self.in_one_go():
             for statement in statements:
                 self.later(statement)
             self._answers = {
@@ -57,8 +73,7 @@ class PostgresSession:
         return (known or self._execute(sql, parameters)).fetchone()
 
     def run(self, sql: str, /, **parameters: object) -> int:
-        # The end of a pipeline, even of one within another, waits for the number.
-        with self.connection.pipeline():
+        with self.in_one_go():
             cursor = self._execute(sql, parameters)
         return cursor.rowcount
 
