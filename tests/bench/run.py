@@ -11,6 +11,7 @@ from typing import Any
 import calls
 import commits
 import follow
+import live
 import locomo
 import ranks
 import recall
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[], Iterator[Figure]]] = {
     "calls": calls.measure,
     "commits": commits.measure,
     "follow": follow.measure,
+    "live": live.measure,
     "ranks": ranks.measure,
     "store": store.measure,
 }
