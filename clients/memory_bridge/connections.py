@@ -173,13 +173,17 @@ class ConnectionPool:
             self._busy.discard(connection)
         connection.close()
 
+    def close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
             busy = list(self._busy)
-        for connection in idle:
-            connection.close()
+        self.close_idle()
         for connection in busy:
             connection.hang_up()
 

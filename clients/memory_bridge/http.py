@@ -182,6 +182,8 @@ class HttpTransport:
         try:
             yield
         except TimeoutError as error:
+            # Where one connection is dead without a word the idle ones most likely are too.
+            self._pool.close_idle()
             raise deadline.expired() from error
         except (OSError, HTTPException) as error:
             reason = str(error) or type(error).__name__

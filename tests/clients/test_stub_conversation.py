@@ -7,6 +7,7 @@ import pytest
 from clients.faults import failing
 from clients.stub_process import ENVELOPE, INFO, stub
 from clients.waiting import wait_until
+from memory_bridge.stub.main import LAST_ANSWERS_SECONDS
 
 SUBSCRIPTION = {"io.modelcontextprotocol/subscriptionId": "s"}
 
@@ -180,6 +181,21 @@ def test_a_subscription_goes_on_when_its_stream_breaks(host, peer):
         "notifications/resources/updated",
     ]
     assert told[2]["params"] == {"uri": "memory://default/a", "_meta": SUBSCRIPTION}
+
+
+def test_a_subscription_is_ended_by_cancelling_and_does_not_keep_the_stub(host, peer):
+    ended = threading.Semaphore(0)
+    peer.answers["subscriptions/listen"] = lambda x: (x.connection.recv(1), ended.release())
+    host.modern("a", "subscriptions/listen", notifications={})
+    host.modern("b", "subscriptions/listen", notifications={})
+    wait_until(lambda: len(peer.sent("subscriptions/listen")) == 2)
+
+    host.notify("notifications/cancelled", requestId="a")
+    assert ended.acquire(timeout=10)
+
+    host.process.stdin.close()
+    host.process.wait(LAST_ANSWERS_SECONDS - 1)
+    assert host.said == []
 
 
 def test_cancelling_in_the_handshake_era_tells_the_server_and_silences_the_answer(in_session, peer):

@@ -93,7 +93,7 @@ def test_an_id_is_free_again_when_its_call_is_settled():
     assert calls.add(second)
     assert calls.get("a") is second
     assert calls.get(["a"]) is None
-    calls.wait_for_all(0)
+    calls.wait_for_answers(0)
     calls.give_up()
     assert second.is_unwanted
 

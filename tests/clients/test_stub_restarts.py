@@ -90,7 +90,16 @@ def values_written(gateway, key):
 
 
 @pytest.mark.timeout(600)
-def test_every_write_lands_once_and_in_order_whatever_becomes_of_the_gateway(gateway, restarts):
+def test_every_write_lands_once_and_in_order_however_often_the_gateway_is_killed(gateway, restarts):
+    restarted_under_writes(gateway, restarts, gateway.kill)
+
+
+@pytest.mark.timeout(600)
+def test_every_write_lands_once_and_in_order_when_the_gateway_is_stopped(gateway, restarts):
+    restarted_under_writes(gateway, max(1, restarts // 4), gateway.stop)
+
+
+def restarted_under_writes(gateway, restarts, end):
     writes = WRITES_A_RESTART * restarts
     writers = Writers(gateway, writes)
     thread = threading.Thread(target=writers.run)
@@ -99,7 +108,7 @@ def test_every_write_lands_once_and_in_order_whatever_becomes_of_the_gateway(gat
     for number in range(1, restarts + 1):
         due = number * total // (restarts + 1)
         wait_until(lambda due=due: writers.answered.total() >= due, 120)
-        gateway.kill()
+        end()
         gateway.start()
     thread.join(120)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SECONDS = 55.0
 _ROOM = 256
 _MOST_ROOM = 100_000
-_WITHOUT_MEANING = ("db", "namespace", "json")
+_WITHOUT_MEANING = ("db", "namespace")
 
 
 def _options(parser: ArgumentParser) -> None:
@@ -38,6 +38,7 @@ def _run(options: Namespace) -> int:
     from memory_bridge import settings  # noqa: PLC0415  # --help does without them
     from memory_bridge.stub import main  # noqa: PLC0415
 
+    options.json = False  # its stdout is for messages of the protocol, whatever goes wrong
     for name in _WITHOUT_MEANING:
         if getattr(options, name, None):
             raise WrongUsageError(f"stdio passes on what its host says, so --{name} has no place.")

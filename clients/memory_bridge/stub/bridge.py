@@ -72,7 +72,7 @@ class Bridge:
 
     def wait_for_answers(self, seconds: float) -> None:
         """Waits until what the host asked for is answered, and no longer than `seconds`."""
-        self._open.wait_for_all(seconds)
+        self._open.wait_for_answers(seconds)
 
     def close(self) -> None:
         self._open.give_up()
@@ -104,7 +104,7 @@ class Bridge:
             self._settle(call, overflow(call))
 
     def _lane_of(self, call: Call) -> Lane[Call]:
-        if call.method == "subscriptions/listen":
+        if call.is_stream:
             return self._streams
         traits = self._toolbox.of(call.tool) if call.tool else None
         reads = not call.writes or (traits is not None and traits.read_only)

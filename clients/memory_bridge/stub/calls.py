@@ -59,6 +59,11 @@ class Call:
         return name if isinstance(name, str) else None
 
     @property
+    def is_stream(self) -> bool:
+        """Whether it goes on until the host or the server ends it."""
+        return self.method == "subscriptions/listen"
+
+    @property
     def is_modern(self) -> bool:
         return envelope_version(self.message) is not None
 
@@ -110,10 +115,13 @@ class OpenCalls:
             self._calls.pop(call.id, None)
             self._changed.notify_all()
 
-    def wait_for_all(self, seconds: float) -> None:
-        """Waits until none is left, and no longer than `seconds`."""
+    def wait_for_answers(self, seconds: float) -> None:
+        """Waits until none is left but streams, and no longer than `seconds`."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._calls, seconds)
+            self._changed.wait_for(self._has_streams_only, seconds)
+
+    def _has_streams_only(self) -> bool:
+        return all(call.is_stream for call in self._calls.values())
 
     def give_up(self) -> None:
         with self._changed:
