@@ -21,8 +21,9 @@ def announce(connection: Rows) -> None:
 
 
 def is_being_moved(connection: Rows) -> bool:
-    row = connection.execute(f"SELECT pg_try_advisory_lock_shared({LOCK}) AS free".encode())
-    return not (row.fetchone() or {})["free"]
+    question = f"SELECT pg_try_advisory_lock_shared({LOCK}) AS free"
+    row = connection.execute(question.encode()).fetchone()
+    return row is None or not row["free"]
 
 
 def keep_others_out(connection: Rows) -> bool:
