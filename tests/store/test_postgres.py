@@ -100,6 +100,29 @@ def test_writes_to_different_keys_do_not_wait_for_each_other(opening):
         holding.result()
 
 
+def test_the_deletion_of_a_namespace_keeps_only_its_own_writes_waiting(opening, url):
+    store = opening(log_reads=False)
+    hands = {name: Hand(store, ALICE, namespace=name) for name in ("gone", "other")}
+    for hand in hands.values():
+        hand.set("k")
+    with psycopg.connect(url) as other, ThreadPoolExecutor(2) as threads:
+        other.execute("SELECT 1 FROM memory_bridge.fact FOR UPDATE")
+        deleting = threads.submit(store.namespace_delete, ALICE, "gone", 1)
+        wait_for(lambda: is_waited_for(other))
+        assert hands["other"].set("new").version == 1
+        writing = threads.submit(hands["gone"].set, "new")
+        wait_for(lambda: is_waited_for(other, "advisory"))
+        other.rollback()
+        assert deleting.result(WAIT_SECONDS) == 1
+        assert writing.result(WAIT_SECONDS).version == 1
+    assert hands["gone"].keys() == ["new"]
+
+
+def is_waited_for(connection, kind="transactionid"):
+    asked = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = %s"
+    return connection.execute(asked, [kind]).fetchone() is not None
+
+
 def test_each_change_is_leased_once_whichever_store_is_asked(opening):
     stores = [opening(log_reads=False) for _ in range(3)]
     embedder = FakeEmbedder()

@@ -64,7 +64,8 @@ class AdministrationMethods(StoreBase):
         return self._write(
             lambda session: facts.remove_all(
                 self._writing(session, caller), namespace, expected_facts
-            )
+            ),
+            locks=(namespaces.lock(namespace),),
         )
 
     def token_create(self, caller: Caller, grant: TokenGrant) -> NewToken:

@@ -16,6 +16,12 @@ class Embedding(bytes):
     """
 
 
+class Shared(str):
+    """A lock's name that many may hold at once, though not beside one who has it as a plain one."""
+
+    __slots__ = ()
+
+
 class Session(Protocol):
     """One transaction. SQL takes `:name` parameters and is the same for every database."""
 
@@ -147,7 +153,8 @@ class Engine(Protocol):
         """Runs `job` alone in the database and returns its result once that is durable.
 
         With `locks`, names of what the job reads and decides by, it is alone among the jobs with
-        any of these names; others may run beside it, and it may be run again from the start.
+        any of these names, or among those that do not merely share it; others may run beside it,
+        and it may be run again from the start.
         `ahead` is what it asks first: a database that is far away is asked while it locks.
         What the job raises is raised here, and nothing that it did is kept. Raises `Busy`.
         """

@@ -15,7 +15,7 @@ from memory_store.contract import (
     iso,
 )
 from memory_store.cursors import Cursor
-from memory_store.engine import Engine, Question, Row, Session
+from memory_store.engine import Engine, Question, Row, Session, Shared
 from memory_store.events import Entry
 from memory_store.namespaces import NUMBER
 from memory_store.rows import FACT, OF_KEY, PRESENT, fact_from, matching, to_json
@@ -69,9 +69,9 @@ class Content:
     expires_at: int | None
 
 
-def lock(namespace: str, key: str) -> str:
-    """The name of what a write to the key decides by."""
-    return f"fact {namespace!r} {key!r}"
+def locks(namespace: str, key: str) -> tuple[str, ...]:
+    """The names of what a write to the key decides by."""
+    return (Shared(namespaces.lock(namespace)), f"fact {namespace!r} {key!r}")
 
 
 def standing(namespace: str, key: str) -> Question:

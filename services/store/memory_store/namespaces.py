@@ -7,6 +7,11 @@ NUMBER = "(SELECT id FROM namespace WHERE name = :namespace)"
 """SQL for the number behind the parameter `:namespace`; no row has it if there is no such name."""
 
 
+def lock(name: str) -> str:
+    """The name of what a write to all facts of the namespace decides by."""
+    return f"namespace {name!r}"
+
+
 def find(session: Session, name: str) -> int | None:
     row = session.one("SELECT id FROM namespace WHERE name = :name", name=name)
     return None if row is None else int(row["id"])

@@ -138,7 +138,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         return _fact(
             self._write(
                 partial(self._delete, caller, request, idempotency_key),
-                locks=(facts.lock(namespace, key), *idempotency.locks(caller, idempotency_key)),
+                locks=(*facts.locks(namespace, key), *idempotency.locks(caller, idempotency_key)),
                 ahead=[facts.standing(namespace, key)],
             )
         )
@@ -157,7 +157,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         return _fact(
             self._write(
                 partial(self._restore, caller, request, idempotency_key),
-                locks=(facts.lock(namespace, key), *idempotency.locks(caller, idempotency_key)),
+                locks=(*facts.locks(namespace, key), *idempotency.locks(caller, idempotency_key)),
             )
         )
 
@@ -274,7 +274,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
 
 def _locks(caller: Caller, write: FactWrite) -> tuple[str, ...]:
     return (
-        facts.lock(write.namespace, write.key),
+        *facts.locks(write.namespace, write.key),
         *idempotency.locks(caller, write.idempotency_key),
     )
 

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Collection
 
+from memory_store.engine import Shared
+
 WRITING = "19778, 1"
 """The advisory lock that every write holds: shared with others, or alone."""
 
@@ -19,9 +21,13 @@ def begin_writing(locks: Collection[str] | None, *, patient: bool = True) -> lis
         # What is done alone may be done to the whole database.
         alone = f"SELECT pg_advisory_xact_lock({WRITING})"
         return [*begin, "SET LOCAL statement_timeout = 0", alone]
-    numbers = sorted(_number(lock) for lock in locks)
-    taken = "".join(f", pg_advisory_xact_lock({number})" for number in numbers)
+    calls = sorted((_number(lock), _call(lock)) for lock in locks)
+    taken = "".join(f", {call}({number})" for number, call in calls)
     return [*begin, f"SELECT pg_advisory_xact_lock_shared({WRITING}){taken}"]
+
+
+def _call(lock: str) -> str:
+    return "pg_advisory_xact_lock_shared" if isinstance(lock, Shared) else "pg_advisory_xact_lock"
 
 
 def _number(lock: str) -> int:
