@@ -199,3 +199,16 @@ class FakeChanges:
         error, self.raises = self.raises, None
         if error is not None:
             raise error
+
+
+class FailingStore:
+    """Fails at everything, with the error that it is given."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def __getattr__(self, name):
+        def fail(*_arguments):
+            raise self._error
+
+        return fail

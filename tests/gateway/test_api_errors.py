@@ -3,12 +3,21 @@
 import json
 import socket
 
+import anyio
 import httpx2
 import pytest
 
+from fakes import FailingStore
 from gateway_serving import AUTHORIZED, SECONDS, TOKEN, http_server
 from http_interface import API, PROBLEM, client, interface, problem, set_fact
 from lock_holder import lock_held
+from memory_embedder.client import NoEmbedder
+from memory_gateway.api.interface import HttpInterface
+from memory_gateway.bodies import BoundedBodies
+from memory_gateway.calls import Calls
+from memory_gateway.memory import Memory
+from memory_gateway.principals import INSTALLATION, PRINCIPAL
+from memory_store.contract import Unavailable
 
 JSON = {"Content-Type": "application/json"}
 PUT = "/fact?key=k"
@@ -189,6 +198,58 @@ def test_a_memory_that_another_process_writes_to_is_busy_and_may_be_tried_again(
         assert set_fact(web, "k", "w").status_code == 200
     assert problem(refused, 503, "busy")["retryable"]
     assert refused.headers["retry-after"] == "1"
+
+
+async def asked_of_a_store_that_fails(error):
+    """The answers of an interface over such a store, to a read, a write and a search."""
+    interface = HttpInterface(Calls(Memory(FailingStore(error), NoEmbedder("off")), None))
+
+    async def admitted(scope, receive, send):
+        await interface({**scope, PRINCIPAL: INSTALLATION}, receive, send)
+
+    transport = httpx2.ASGITransport(admitted)
+    async with httpx2.AsyncClient(transport=transport, base_url=f"http://here{API}") as web:
+        return [
+            await web.get("/fact?key=k"),
+            await web.put("/fact?key=k", json={"value": "v"}),
+            await web.get("/search?query=q"),
+        ]
+
+
+@pytest.mark.anyio
+async def test_a_fault_of_the_store_leaks_nothing():
+    for response in await asked_of_a_store_that_fails(RuntimeError("SELECT in /secret/memory.db")):
+        told = response.json()
+        assert (response.status_code, told["code"], told["retryable"]) == (500, "internal", False)
+        assert "its log has request" in told["detail"]
+        assert "secret" not in response.text
+        assert "SELECT" not in response.text
+
+
+@pytest.mark.anyio
+async def test_a_store_that_cannot_be_reached_is_told_as_that():
+    for response in await asked_of_a_store_that_fails(Unavailable("The store is not there.")):
+        told = response.json()
+        assert (response.status_code, told["code"], told["retryable"]) == (503, "unavailable", True)
+        assert response.headers["retry-after"] == "1"
+        assert response.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.anyio
+async def test_a_body_that_does_not_come_is_a_problem():
+    sent = []
+
+    async def nothing():
+        await anyio.sleep_forever()
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "PUT", "path": f"{API}/fact", "headers": []}
+    await BoundedBodies(None, 100, seconds=0.05)(scope, nothing, send)
+
+    assert sent[0]["status"] == 408
+    assert json.loads(sent[1]["body"])["code"] == "body_too_slow"
 
 
 def test_a_token_in_the_query_opens_nothing(served):
