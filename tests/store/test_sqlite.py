@@ -106,6 +106,51 @@ def test_a_failing_write_takes_no_other_of_its_batch_down(alice):
     assert len(committed) == 2
 
 
+def test_a_batch_that_is_run_again_because_one_fails_leaves_each_once(alice):
+    def fail(session):
+        session.run("INSERT INTO namespace (name) VALUES ('half')")
+        raise RuntimeError("on purpose")
+
+    threads = ThreadPoolExecutor(40)
+    with commits(alice.store) as committed, threads, held_up(alice.store, 40):
+        before = [threads.submit(alice.set, f"a{number}") for number in range(15)]
+        bad = [threads.submit(alice.store.engine.write, fail, ()) for _ in range(5)]
+        absent = [threads.submit(alice.delete, f"absent{number}") for number in range(5)]
+        after = [threads.submit(alice.set, f"b{number}") for number in range(15)]
+
+    assert [type(job.exception()) for job in bad] == [RuntimeError] * 5
+    assert [type(job.exception()) for job in absent] == [NotFound] * 5
+    assert [job.result().version for job in before + after] == [1] * 30
+    assert [event.kind for event in alice.events()] == ["set"] * 30
+    with alice.store.engine.read() as session:
+        assert session.one("SELECT 1 AS yes FROM namespace WHERE name = 'half'") is None
+    assert len(committed) == 2
+
+
+def test_what_must_not_be_run_again_is_not_when_another_fails(alice):
+    runs = []
+
+    def fail(_session):
+        raise RuntimeError("on purpose")
+
+    with ThreadPoolExecutor(4) as threads, held_up(alice.store, 4):
+        for number in range(3):
+            threads.submit(alice.store.engine.write, lambda _session, n=number: runs.append(n))
+        failing = threads.submit(alice.store.engine.write, fail, ())
+
+    assert isinstance(failing.exception(), RuntimeError)
+    assert sorted(runs) == [0, 1, 2]
+
+
+def test_a_write_that_nobody_waits_for_any_more_is_done_all_the_same(alice):
+    with held_up(alice.store, 1):
+        abandoned = alice.store.fact_set_soon(ALICE, alice.write("k"))
+        assert not abandoned.cancel()
+
+    assert abandoned.result().fact == alice.get("k")
+    assert alice.set("k").version == 2
+
+
 def test_with_no_patience_a_write_fails_at_once_and_may_be_tried_again(opening, path):
     alice = Hand(opening(busy_timeout_ms=0), ALICE)
     with lock_held(path) as let_go:

@@ -10,7 +10,7 @@ import pytest
 
 from fakes import FakeEmbedder
 from memory_store import upkeep
-from memory_store.contract import Caller, Conflict, Internal, StoreError
+from memory_store.contract import Caller, Conflict, Internal, StoreError, Unavailable
 from memory_store.migrations import SchemaTooNew
 from memory_store.sqlite import NotOurs, SqliteEngine
 from memory_store.store import SqlStore
@@ -207,6 +207,44 @@ def test_a_damaged_file_is_said_without_naming_it(opening, path):
         SqliteEngine(path)
 
     assert str(path) not in error.value.message
+
+
+def remove(path):
+    path.unlink()
+
+
+def replace(path):
+    other = path.with_name("other.db")
+    SqliteEngine(other).close()
+    other.replace(path)
+
+
+@pytest.mark.parametrize("lose", [remove, replace])
+def test_a_file_that_is_lost_while_open_is_said_and_nothing_is_acknowledged(lose, opening, path):
+    alice = Hand(opening(log_reads=False), ALICE)
+    alice.set("k", "1")
+    lose(path)
+    there = path.read_bytes() if path.exists() else None
+    with pytest.raises(Unavailable, match=r"removed or replaced.*started again"):
+        alice.set("k", "2")
+    with pytest.raises(Unavailable, match="removed or replaced"):
+        alice.get("k")
+    (outcome,) = alice.store.fact_set_many(ALICE, [alice.write("k", "3")])
+
+    assert outcome.problem.code == "unavailable"
+    assert (path.read_bytes() if path.exists() else None) == there
+
+
+def test_a_file_that_comes_back_goes_on_where_it_was(opening, path):
+    alice = Hand(opening(), ALICE)
+    alice.set("k", "1")
+    aside = path.rename(path.with_name("aside.db"))
+    with pytest.raises(Unavailable):
+        alice.set("k", "2")
+    aside.rename(path)
+
+    assert alice.get("k").value == "1"
+    assert alice.set("k", "3").version == 2
 
 
 def test_conflicts_between_processes_are_conflicts(opening):

@@ -15,6 +15,7 @@ from memory_store.errors import (
     StoreError,
     Unavailable,
     error_from,
+    fact_of,
 )
 from memory_store.vocabulary import (
     ALL_EVENTS,
@@ -96,6 +97,7 @@ __all__ = [
     "Unavailable",
     "Word",
     "error_from",
+    "fact_of",
     "iso",
     "to_milliseconds",
 ]

@@ -1,6 +1,7 @@
 """What a database must offer: transactions over shared SQL, and the few things that differ."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -158,6 +159,15 @@ class Engine(Protocol):
         `ahead` is what it asks first: a database that is far away is asked while it locks.
         What the job raises is raised here, and nothing that it did is kept. Raises `Busy`.
         """
+        ...
+
+    def write_soon(
+        self,
+        job: Callable[[Session], Result],
+        locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
+    ) -> Future[Result]:
+        """As `write`, but returns at once; the future ends as `write` would."""
         ...
 
     def write_each(

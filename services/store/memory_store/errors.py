@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from memory_store.vocabulary import Fact, Problem
+from memory_store.vocabulary import Fact, FactOutcome, Problem
 
 
 class StoreError(Exception):
@@ -83,13 +83,19 @@ class Internal(StoreError):
     """A fault of the store's own. The log has the whole of it, the message nothing."""
 
 
-ERRORS: dict[str, type[StoreError]] = {
-    error.code: error
-    for error in StoreError.__subclasses__()
-}
+ERRORS: dict[str, type[StoreError]] = {error.code: error for error in StoreError.__subclasses__()}
 
 
 def error_from(problem: Problem) -> StoreError:
     return ERRORS.get(problem.code, Internal)(
         problem.message, argument=problem.argument, current=problem.current
     )
+
+
+def fact_of(outcome: FactOutcome) -> Fact:
+    """Returns the fact that a write became, or raises what it met instead."""
+    if outcome.problem is not None:
+        raise error_from(outcome.problem)
+    if outcome.fact is None:
+        raise AssertionError("an outcome has a fact or a problem")
+    return outcome.fact

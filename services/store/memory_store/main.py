@@ -34,6 +34,7 @@ def main() -> None:
             host=serving.host,
             port=serving.port,
             access_log=False,
+            proxy_headers=False,
             timeout_keep_alive=SERVER_IDLE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )

@@ -1,17 +1,27 @@
 """A store served over HTTP: the operations of the wire behind a shared secret."""
 
+import asyncio
 import hmac
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anyio
 from fastapi import FastAPI, Request, Response, Security
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_store.contract import ERRORS, Internal, Invalid, Problem, Store, StoreError
+from memory_store.contract import (
+    ERRORS,
+    Forbidden,
+    Internal,
+    Invalid,
+    Problem,
+    Store,
+    StoreError,
+    fact_of,
+)
 from memory_store.wire import OPERATIONS, Operation, authorization
 
 # A hundred writes, value and expected value of 16,384 characters each, every one escaped in six
@@ -57,7 +67,10 @@ class UnknownOperation(StoreError):
     status = 404
 
 
-_STATUSES = {error.status for error in (*ERRORS.values(), TooLarge, Unauthorized)}
+# Who may do what is the gateway's affair: `Forbidden` does not come from here.
+_STATUSES = {error.status for error in (*ERRORS.values(), TooLarge, Unauthorized)} - {
+    Forbidden.status
+}
 
 
 def build_app(store: Store, secret: str) -> ASGIApp:
@@ -101,9 +114,11 @@ class Operations:
             operation.path: (operation, getattr(store, operation.name))
             for operation in OPERATIONS.values()
         }
-        self._waiting = anyio.CapacityLimiter(WAITING_AT_ONCE)
-        self._reading = anyio.CapacityLimiter(READ_AT_ONCE)
-        self._writing = anyio.CapacityLimiter(WRITTEN_AT_ONCE)
+        # Most writes are these, and a thread for each to wait in costs as much as the write.
+        self._set_soon = getattr(store, "fact_set_soon", None)
+        self._waiting = ThreadPoolExecutor(WAITING_AT_ONCE, "waiting")
+        self._reading = ThreadPoolExecutor(READ_AT_ONCE, "reading")
+        self._writing = ThreadPoolExecutor(WRITTEN_AT_ONCE, "writing")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method = self._methods.get(scope["path"]) if scope.get("method") == "POST" else None
@@ -118,13 +133,24 @@ class Operations:
     ) -> Response:
         try:
             body = await _read_body(request)
-        except TooLarge as error:
+            result = await self._result(operation, method, body)
+            return Response(result, media_type="application/json")
+        except StoreError as error:
             return _refusal(error)
-        # Reading the arguments too: megabytes of them must not hold up the loop.
-        limiter = self._limiter(operation.name)
-        return await anyio.to_thread.run_sync(_answer, operation, method, body, limiter=limiter)
+        except Exception:
+            log.exception("%s failed", operation.name)
+            return _refusal(Internal("The store failed; its log says why."))
 
-    def _limiter(self, name: str) -> anyio.CapacityLimiter:
+    async def _result(self, operation: Operation, method: Callable[..., Any], body: bytes) -> bytes:
+        if operation.name == "fact_set" and self._set_soon is not None:
+            arguments = operation.decode_arguments(body)
+            outcome = await asyncio.wrap_future(self._set_soon(**vars(arguments)))
+            return operation.encode_result(fact_of(outcome))
+        threads = self._threads(operation.name)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(threads, _call, operation, method, body)
+
+    def _threads(self, name: str) -> ThreadPoolExecutor:
         if name in WAITING:
             return self._waiting
         return self._reading if name in READING else self._writing
@@ -148,15 +174,8 @@ def _document(app: FastAPI, operation: Operation) -> None:
     )
 
 
-def _answer(operation: Operation, method: Callable[..., Any], body: bytes) -> Response:
-    try:
-        result = method(**vars(operation.decode_arguments(body)))
-        return Response(operation.encode_result(result), media_type="application/json")
-    except StoreError as error:
-        return _refusal(error)
-    except Exception:
-        log.exception("%s failed", operation.name)
-        return _refusal(Internal("The store failed; its log says why."))
+def _call(operation: Operation, method: Callable[..., Any], body: bytes) -> bytes:
+    return operation.encode_result(method(**vars(operation.decode_arguments(body))))
 
 
 async def _read_body(request: Request) -> bytes:

@@ -1,7 +1,8 @@
 """The contract kept over shared SQL, whatever the engine."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import datetime
 from functools import partial
 
@@ -24,7 +25,7 @@ from memory_store.contract import (
     SearchResult,
     StoreError,
     Word,
-    error_from,
+    fact_of,
 )
 from memory_store.embedding import EmbeddingMethods
 from memory_store.engine import Question, Session
@@ -55,11 +56,15 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
 
     def fact_set(self, caller: Caller, write: FactWrite) -> Fact:
         limits.check_write(write, self._limits)
-        return _fact(
-            self._write(
-                partial(self._set, caller, write), _locks(caller, write), [_standing(write)]
-            )
-        )
+        return fact_of(self._write(*self._setting(caller, write)))
+
+    def fact_set_soon(self, caller: Caller, write: FactWrite) -> Future[FactOutcome]:
+        """As `fact_set`, for who has no thread to wait in: the future tells what became of it.
+
+        What is wrong with the write itself is raised at once.
+        """
+        limits.check_write(write, self._limits)
+        return self.engine.write_soon(*self._setting(caller, write))
 
     def fact_set_many(self, caller: Caller, writes: Sequence[FactWrite]) -> list[FactOutcome]:
         limits.check_count("facts", writes)
@@ -135,7 +140,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         limits.check_address(namespace, key, self._limits)
         limits.check_retry_key(idempotency_key)
         request = _Deletion(namespace=namespace, key=key, expected_version=expected_version)
-        return _fact(
+        return fact_of(
             self._write(
                 partial(self._delete, caller, request, idempotency_key),
                 locks=(*facts.locks(namespace, key), *idempotency.locks(caller, idempotency_key)),
@@ -154,7 +159,7 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         limits.check_address(namespace, key, self._limits)
         limits.check_retry_key(idempotency_key)
         request = _Restoration(namespace=namespace, key=key, version=version)
-        return _fact(
+        return fact_of(
             self._write(
                 partial(self._restore, caller, request, idempotency_key),
                 locks=(*facts.locks(namespace, key), *idempotency.locks(caller, idempotency_key)),
@@ -215,6 +220,12 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         )
         with own_errors():
             return follower.feed(after, wait_seconds)
+
+    def _setting(
+        self, caller: Caller, write: FactWrite
+    ) -> tuple[Callable[[Session], FactOutcome], tuple[str, ...], list[Question]]:
+        """The job, its locks, and what it asks ahead."""
+        return partial(self._set, caller, write), _locks(caller, write), [_standing(write)]
 
     def _set(self, caller: Caller, write: FactWrite, session: Session) -> FactOutcome:
         writing = self._writing(session, caller)
@@ -292,11 +303,3 @@ def _outcome(answer: FactOutcome | Fact | Exception) -> FactOutcome:
         return FactOutcome(problem=answer.problem())
     logger.error("the store failed", exc_info=answer)
     return FactOutcome(problem=Internal("the store failed; its log says why").problem())
-
-
-def _fact(outcome: FactOutcome) -> Fact:
-    if outcome.problem is not None:
-        raise error_from(outcome.problem)
-    if outcome.fact is None:
-        raise AssertionError("an outcome has a fact or a problem")
-    return outcome.fact

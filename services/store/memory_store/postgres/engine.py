@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import psycopg
@@ -30,6 +31,8 @@ LOOK_SECONDS = 0.5
 """How often one who waits looks without having been told to."""
 WAIT_SECONDS = 5.0
 """How long a call waits for a connection."""
+WRITERS = 64
+"""Writes that nobody waits for on a thread of their own, and so wait on one of these."""
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _UNDER_WAY = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
 
@@ -52,6 +55,7 @@ class PostgresEngine:
         self.vectors = PostgresVectors()
         self._pool = connections.pool(vector, WAIT_SECONDS)
         self._bell = Bell(connections.connect, self._watch.commit)
+        self._writers = ThreadPoolExecutor(WRITERS, "postgres-writer")
 
     @contextlib.contextmanager
     def read(self) -> Generator[PostgresSession]:
@@ -74,6 +78,14 @@ class PostgresEngine:
             if locks is None:
                 return self._write(all_of_it, None, ahead)
             return _again_if_in_the_way(lambda: self._write(all_of_it, locks, ahead))
+
+    def write_soon(
+        self,
+        job: Callable[[PostgresSession], Result],
+        locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
+    ) -> Future[Result]:
+        return self._writers.submit(self.write, job, locks, ahead)
 
     def write_each(
         self,
@@ -128,6 +140,7 @@ class PostgresEngine:
     def close(self) -> None:
         if self._closed:
             return
+        self._writers.shutdown()
         self._closed = True
         for _ in range(MOST):
             self._turns.acquire()

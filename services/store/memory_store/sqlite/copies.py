@@ -8,7 +8,7 @@ from pathlib import Path
 from memory_store.contract import Busy, Invalid
 from memory_store.migrations import outstanding
 from memory_store.sqlite.connection import code_of, connect, dict_row, is_busy
-from memory_store.sqlite.engine import translate
+from memory_store.sqlite.errors import translate
 from memory_store.sqlite.file import NotOurs, check_ours, user_version
 
 PAGES_AT_ONCE = 1000

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
-from memory_store.contract import Busy, Internal, StoreError, Unavailable
+from memory_store.contract import Unavailable
 from memory_store.engine import Question, Session
-from memory_store.sqlite.connection import SqliteSession, code_of, connect
-from memory_store.sqlite.file import prepare
+from memory_store.sqlite.connection import SqliteSession, connect
+from memory_store.sqlite.errors import translate
+from memory_store.sqlite.file import OpenedFile, prepare
 from memory_store.sqlite.text import SqliteText
 from memory_store.sqlite.vectors import SqliteVectors
 from memory_store.sqlite.writer import Writer
@@ -22,32 +23,6 @@ Result = TypeVar("Result")
 READERS_KEPT = 8
 LOOK_SECONDS = 0.025
 """How often one who waits looks for what other processes wrote: nobody announces it."""
-
-_FAILED = (Internal, "the store failed; its log says why")
-_BUSY = (Busy, "the database is in use by another process; nothing was written, try again")
-_DAMAGED = (Internal, "the database file is damaged; restore it from a backup")
-_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
-    sqlite3.SQLITE_BUSY: _BUSY,
-    sqlite3.SQLITE_LOCKED: _BUSY,
-    sqlite3.SQLITE_FULL: (
-        Unavailable,
-        "the disk is full; nothing was written, free some space and try again",
-    ),
-    sqlite3.SQLITE_READONLY: (Unavailable, "the database is read-only; nothing was written"),
-    sqlite3.SQLITE_IOERR: (Unavailable, "the disk reported an error; nothing was written"),
-    sqlite3.SQLITE_CANTOPEN: (
-        Unavailable,
-        "the database cannot be opened; is it a file that may be written?",
-    ),
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
-}
-
-
-def translate(error: sqlite3.Error) -> StoreError:
-    """The one door through which SQLite's errors leave, as the contract's."""
-    kind, message = _MEANINGS.get(code_of(error), _FAILED)
-    return kind(message)
 
 
 class SqliteEngine:
@@ -66,7 +41,8 @@ class SqliteEngine:
         self.vectors = SqliteVectors()
         try:
             self._schema = prepare(path)
-            self._writer = Writer(path, self._patience, self._watch.commit)
+            self._file = OpenedFile(path)
+            self._writer = Writer(self._file, self._patience, self._watch.commit)
         except sqlite3.Error as error:
             raise translate(error) from error
         except OSError as error:
@@ -87,6 +63,7 @@ class SqliteEngine:
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
             raise Unavailable("the store is closed")
+        self._file.check()
         try:
             return self._idle.pop()
         except IndexError:
@@ -106,11 +83,16 @@ class SqliteEngine:
         locks: Collection[str] | None = None,
         ahead: Sequence[Question] = (),
     ) -> Result:
-        del locks, ahead  # every write is alone, and nothing is far away
-        try:
-            return cast("Result", self._writer.submit(job).result())
-        except sqlite3.Error as error:
-            raise translate(error) from error
+        return self.write_soon(job, locks, ahead).result()
+
+    def write_soon(
+        self,
+        job: Callable[[SqliteSession], Result],
+        locks: Collection[str] | None = None,
+        ahead: Sequence[Question] = (),
+    ) -> Future[Result]:
+        del ahead  # every write is alone, and nothing is far away
+        return self._writer.submit(job, repeatable=locks is not None)
 
     def write_each(
         self,
@@ -118,8 +100,9 @@ class SqliteEngine:
         locks: Sequence[Collection[str]],
         ahead: Sequence[Question] = (),
     ) -> list[Result | Exception]:
-        del locks, ahead
-        answers = [self._writer.submit(job) for job in jobs]
+        answers = [
+            self.write_soon(job, those, ahead) for job, those in zip(jobs, locks, strict=True)
+        ]
         return [_settled(answer) for answer in answers]
 
     def last_settled_event(self, session: Session) -> int:
@@ -165,8 +148,6 @@ class SqliteEngine:
             self._idle.pop().close()
 
 
-def _settled(answer: Future[Any]) -> Any:
+def _settled(answer: Future[Result]) -> Result | Exception:
     error = answer.exception()
-    if isinstance(error, sqlite3.Error):
-        return translate(error)
-    return answer.result() if error is None else error
+    return answer.result() if error is None else cast("Exception", error)

@@ -2,11 +2,13 @@
 
 import contextlib
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory_store.contract import Unavailable
 from memory_store.migrations import Migration, outstanding
 from memory_store.sqlite.connection import OPEN_PATIENCE_SECONDS, code_of, connect, is_busy
 
@@ -17,6 +19,26 @@ APPLICATION_ID = 0x4D42_7264  # "MBrd": tells our files from other programs' dat
 
 class NotOurs(Exception):
     """The file is a database of something else, or no database at all."""
+
+
+class OpenedFile:
+    """The file that is open. Another in its place is another memory, and none is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._opened = path.stat()
+
+    def check(self) -> None:
+        """Raises `Unavailable` unless it is still what its name stands for."""
+        try:
+            if os.path.samestat(self.path.stat(), self._opened):
+                return
+        except OSError:
+            pass
+        raise Unavailable(
+            "the database file was removed or replaced while it was in use;"
+            " the store must be started again"
+        )
 
 
 def prepare(path: Path) -> int:
