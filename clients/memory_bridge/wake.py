@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,14 +51,12 @@ class Waker:
 
     def _wake(self) -> None:
         try:
-            with contextlib.ExitStack() as stack:
-                lock = FileLock.take(self._places.lock)
-                if lock is not None:
-                    stack.enter_context(lock)
+            if (lock := FileLock.take(self._places.lock)) is not None:
+                with lock:
                     self._start()
         except OSError as error:
             self._note(f"The server cannot be started: {error}.")
-            threading.Event().wait(_REST_SECONDS)
+            time.sleep(_REST_SECONDS)
         finally:
             self._waking.release()
 
@@ -70,7 +69,7 @@ class Waker:
         while not self._answers() and not deadline.is_over:
             if self._has_failed(self._started):
                 return
-            threading.Event().wait(_LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS)
 
     def _has_failed(self, started: "Popen[bytes]") -> bool:
         """Returns whether the command says so; others are kept from trying the same at once."""
@@ -78,7 +77,7 @@ class Waker:
             return False
         told = f"The command that starts the server failed with {started.returncode}"
         self._note(f"{told}; what it said is in {self._places.log}.")
-        threading.Event().wait(_REST_SECONDS)
+        time.sleep(_REST_SECONDS)
         return True
 
     def _answers(self) -> bool:

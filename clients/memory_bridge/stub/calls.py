@@ -68,6 +68,10 @@ class Call:
         return envelope_version(self.message) is not None
 
     @property
+    def was_sent(self) -> bool:
+        return self._attempts > 0
+
+    @property
     def is_unwanted(self) -> bool:
         """Whether the host has cancelled it, or is gone."""
         return self._unwanted.is_set()

@@ -80,7 +80,7 @@ class Courier:
     def _failure(self, call: Call, error: ClientError) -> _Outcome:
         if isinstance(error, Unreachable):
             self._on_unreachable()
-        lost = may_have_arrived(error)
+        lost = call.was_sent and may_have_arrived(error)  # or else the tools were not learned
         call.may_have_arrived = call.may_have_arrived or lost
         asked = error.retry_after if isinstance(error, HTTPFailure) else None
         return _Outcome(

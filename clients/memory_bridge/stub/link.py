@@ -6,7 +6,13 @@ from typing import TypeVar
 
 from memory_bridge import messages
 from memory_bridge.deadline import Deadline, Silence
-from memory_bridge.errors import SessionLost, Unauthorized
+from memory_bridge.errors import (
+    ConnectionLost,
+    SessionLost,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+)
 from memory_bridge.http import HttpTransport
 from memory_bridge.messages import Message
 
@@ -79,8 +85,17 @@ class Link:
             return self._authorized(exchange)
         except SessionLost:
             # It was refused unread, so doing it once more cannot do it twice.
-            self._renew(seen, deadline)
+            self._renew_for(seen, deadline)
             return exchange()
+
+    def _renew_for(self, seen: int, deadline: Deadline) -> None:
+        """Raises `SessionLost` also for what broke off meanwhile: that was not the request."""
+        try:
+            self._renew(seen, deadline)
+        except Unreachable:
+            raise
+        except (ConnectionLost, TimedOut) as error:
+            raise SessionLost(str(error)) from error
 
     def _authorized(self, exchange: Callable[[], T]) -> T:
         try:
