@@ -78,7 +78,7 @@ class Application:
         self._trail_streams = TrailStreams(server.live, server.calls)
         routes = [
             *(Route(path, endpoint) for path in ("/mcp", "/mcp/")),
-            *self._other_transports(),
+            *self._other_transports(door.rates),
             *self._http_interface(),
         ]
         health = health_routes(memory.store)
@@ -121,10 +121,10 @@ class Application:
         dropped = self._server.dropped + self._streams.dropped + self._trail_streams.dropped
         yield "subscribers_dropped", "Streams ended because nobody read them.", dropped
 
-    def _other_transports(self) -> Iterator[BaseRoute]:
+    def _other_transports(self, rates: Rates) -> Iterator[BaseRoute]:
         events = EventStreams(self._duplexes, self._sessions, MESSAGES)
         messages = MessageBodies(events.messages, LARGEST_BODY, BODY_SECONDS)
-        sockets = WebSockets(self._duplexes, self._sessions)
+        sockets = WebSockets(self._duplexes, self._sessions, rates)
         yield Route("/sse", events)
         yield from (Route(path, messages) for path in (MESSAGES, f"{MESSAGES}/"))
         yield from (Route("/ws", sockets), WebSocketRoute("/ws", sockets))

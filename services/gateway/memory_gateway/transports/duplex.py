@@ -16,9 +16,9 @@ from starlette.requests import HTTPConnection
 
 from memory_gateway.asgi import REFUSED
 from memory_gateway.frames import Frame, Unreadable
-from memory_gateway.transports.outbox import Outbox
 
 MOST_UNDER_WAY = 256
+MOST_WAITING = 16
 TOO_MUCH = (
     f"{MOST_UNDER_WAY} requests of this connection are under way, which is the most: wait for"
     " answers before sending more."
@@ -29,14 +29,18 @@ GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 class Duplex(ObjectSendStream[SessionMessage]):
     """One connection: `run` serves it, `take` is given what the client says, and what is to be
-    sent comes out of `outbox`. It is the stream into which the SDK writes."""
+    sent comes out of `next_outgoing`. It is the stream into which the SDK writes.
+
+    While a client does not read, what is to be sent to it waits, a few messages here and the rest
+    with who says it; its connection ends when the server below loses patience.
+    """
 
     def __init__(self, server: Server[dict[str, Any]]) -> None:
         self._server = server
-        self.outbox = Outbox()
         self._incoming, self._from_client = anyio.create_memory_object_stream[
             SessionMessage | Exception
         ](0)
+        self._to_client, self._from_server = anyio.create_memory_object_stream[str](MOST_WAITING)
         self._under_way: set[int | str] = set()
         self._settled = asyncio.Event()
         self._ending = asyncio.Event()
@@ -46,7 +50,7 @@ class Duplex(ObjectSendStream[SessionMessage]):
         self._ending.set()
 
     async def run(self) -> None:
-        """Returns when the connection is over; then the outbox is closed."""
+        """Returns when the connection is over; then nothing more goes out."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_in_order)
             await serve_dual_era_loop(
@@ -63,10 +67,10 @@ class Duplex(ObjectSendStream[SessionMessage]):
         if self._ending.is_set():
             raise anyio.ClosedResourceError
         if isinstance(frame, Unreadable):
-            self._put(frame.answer)
+            await self._say(frame.answer)
         elif isinstance(frame, JSONRPCRequest) and len(self._under_way) >= MOST_UNDER_WAY:
             error = ErrorData(code=REFUSED, message=TOO_MUCH)
-            self._put(JSONRPCError(jsonrpc="2.0", id=frame.id, error=error))
+            await self._say(JSONRPCError(jsonrpc="2.0", id=frame.id, error=error))
         else:
             await self._incoming.send(self._note(frame, request))
 
@@ -90,20 +94,28 @@ class Duplex(ObjectSendStream[SessionMessage]):
         self._incoming.close()
 
     async def send(self, item: SessionMessage) -> None:
-        """Never waits. Raises `BrokenResourceError` when the connection is over."""
-        if self.outbox.closed:
-            raise anyio.BrokenResourceError
-        self._put(item.message)
+        """Raises one of `GONE`."""
+        await self._say(item.message)
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             await self._settle(item.message.id)
 
-    def _put(self, message: JSONRPCMessage) -> None:
-        self.outbox.put(message.model_dump_json(by_alias=True, exclude_unset=True))
-        if self.outbox.overflowed:
-            self._incoming.close()
+    async def _say(self, message: JSONRPCMessage) -> None:
+        await self._to_client.send(message.model_dump_json(by_alias=True, exclude_unset=True))
 
     async def aclose(self) -> None:
-        self.outbox.close()
+        self._to_client.close()
+
+    async def next_outgoing(self) -> str | None:
+        """Returns the next message to be sent, None after the last."""
+        try:
+            return await self._from_server.receive()
+        except anyio.EndOfStream:
+            return None
+
+    def abandon(self) -> None:
+        """Whoever still wants to say something learns that nobody hears it."""
+        for end in (self._incoming, self._from_client, self._to_client, self._from_server):
+            end.close()
 
 
 class Duplexes:
@@ -124,6 +136,7 @@ class Duplexes:
             yield duplex
         finally:
             self._open.discard(duplex)
+            duplex.abandon()
 
     def close(self) -> None:
         """Ends all connections, and whatever is opened later, each after its last answer."""

@@ -107,7 +107,7 @@ async def _send_all(duplex: Duplex, send: Send) -> None:
     while True:
         text: str | None = ""
         with anyio.move_on_after(KEEP_ALIVE_SECONDS):
-            text = await duplex.outbox.take()
+            text = await duplex.next_outgoing()
         if text is None:
             return
         await send(_part(_event("message", text) if text else PING))
