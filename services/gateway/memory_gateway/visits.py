@@ -14,7 +14,7 @@ from memory_store.contract import StoreError
 
 logger = logging.getLogger(__name__)
 
-EVERY_SECONDS = 1.0
+EVERY_SECONDS = 0.5
 GRACE_SECONDS = 0.5
 """How long a request has that is told that its client has gone, before it is cancelled."""
 FAREWELL_SECONDS = 0.5
