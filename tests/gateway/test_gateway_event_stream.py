@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-import queue
 import signal
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import httpx2
 import pytest
 
+from event_streams import PATH, following
 from gateway_serving import AUTHORIZED, SECONDS, http_server
 from memory_gateway.api.stream import MOST_EVENTS, TOO_SLOW, Buffer
 from memory_gateway.live import News
@@ -18,7 +18,6 @@ from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
 
 CALLER = Caller(principal="local", source_client="another process")
-PATH = "/api/v1/events/stream"
 
 
 @pytest.fixture(scope="module")
@@ -37,61 +36,6 @@ def store(database):
     """The same memory as another process has it."""
     with closing(open_store(StoreSettings(memory_db=database))) as store:
         yield store
-
-
-class Follower:
-    """A client of the stream. What arrives is read on a thread, so that waiting has an end."""
-
-    def __init__(self, response):
-        self._blocks = queue.SimpleQueue()
-        self.last_id = None
-        threading.Thread(target=self._read, args=[response], daemon=True).start()
-
-    def _read(self, response):
-        block = {}
-        try:
-            for line in response.iter_lines():
-                if line:
-                    name, _, value = line.partition(": ")
-                    block[name] = value
-                else:
-                    self._blocks.put(block)
-                    block = {}
-        except httpx2.HTTPError:
-            pass
-        self._blocks.put(None)
-
-    def block(self):
-        block = self._blocks.get(timeout=SECONDS)
-        if block is not None:
-            self.last_id = block.get("id", self.last_id)
-        return block
-
-    def event(self):
-        while "data" not in (block := self.block()):
-            pass
-        return json.loads(block["data"])
-
-    def keys(self, count):
-        return [self.event()["key"] for _ in range(count)]
-
-
-@contextmanager
-def following(server, token=None, last_event_id=None, **query):
-    headers = {"Authorization": f"Bearer {token}"} if token else dict(AUTHORIZED)
-    if last_event_id is not None:
-        headers["Last-Event-ID"] = last_event_id
-    base = server.url.removesuffix("/mcp")
-    with (
-        httpx2.Client(base_url=base, timeout=SECONDS, headers=headers) as web,
-        web.stream("GET", PATH, params=query) as response,
-    ):
-        assert response.status_code == 200, response.read()
-        assert response.headers["content-type"].startswith("text/event-stream")
-        follower = Follower(response)
-        if "after" not in query and last_event_id is None:
-            assert follower.block()[""] == "following"
-        yield follower
 
 
 def refused(server, headers=AUTHORIZED, **query):

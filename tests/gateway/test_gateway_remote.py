@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from apart import SECRET, gateway_over, store_serving
+from event_streams import following
 from gateway_serving import (
     ACCEPT,
     AUTHORIZED,
@@ -77,6 +78,45 @@ def test_a_gateway_may_start_before_its_store(tmp_path):
         with store_serving(tmp_path / "memory.db", port):
             wait_for(lambda: ready(gateway) == 200)
             assert not call(gateway, "memory_set", key="k", value="v").get("isError")
+
+
+def test_what_one_gateway_writes_is_heard_at_the_other_across_a_restart_of_the_store(tmp_path):
+    database = tmp_path / "memory.db"
+    with ExitStack() as stores:
+        store = stores.enter_context(store_serving(database))
+        with (
+            gateway_over(store) as heard,
+            gateway_over(store) as written,
+            following(heard) as follower,
+        ):
+            call(written, "memory_set", key="before", value="v")
+            assert follower.keys(1) == ["before"]
+            stores.close()
+            stores.enter_context(store_serving(database, store.port))
+            for number in range(20):
+                call(written, "memory_set", key=f"after {number}", value="v")
+            assert follower.keys(20) == [f"after {number}" for number in range(20)]
+
+
+def test_a_gateway_that_is_to_embed_and_has_no_model_says_so_and_goes_on(tmp_path):
+    settings = {"MCP_EMBEDDINGS": "on", "MCP_EMBED_CHANGES": "on", "MCP_MODEL_DIR": str(tmp_path)}
+    with store_serving(tmp_path / "memory.db") as store, gateway_over(store, **settings) as gateway:
+        call(gateway, "memory_set", key="k", value="the database is Postgres")
+        found = call(gateway, "memory_search", query="database")["structuredContent"]
+        assert (found["mode"], len(found["hits"])) == ("lexical", 1)
+        assert found["degraded"]
+        wait_for(lambda: any("embedder" in line for line in [*gateway.before, *gateway.errors]))
+
+
+def test_a_gateway_embeds_what_was_written_where_nobody_else_does(tmp_path):
+    settings = {"MCP_EMBEDDINGS": "on", "MCP_EMBED_CHANGES": "on"}
+    with store_serving(tmp_path / "memory.db") as store, gateway_over(store, **settings) as gateway:
+        call(gateway, "memory_set", key="k", value="the database is Postgres")
+        wait_for(lambda: index_of(gateway, "k") == "ready")
+
+
+def index_of(gateway, key):
+    return call(gateway, "memory_get", key=key)["structuredContent"]["fact"]["index"]
 
 
 @contextmanager
