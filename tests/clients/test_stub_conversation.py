@@ -7,7 +7,7 @@ import pytest
 from clients.faults import failing
 from clients.stub_process import ENVELOPE, INFO, stub
 from clients.waiting import wait_until
-from memory_bridge.stub.main import LAST_ANSWERS_SECONDS
+from memory_bridge.stub.serving import LAST_ANSWERS_SECONDS
 
 SUBSCRIPTION = {"io.modelcontextprotocol/subscriptionId": "s"}
 

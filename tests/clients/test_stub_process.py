@@ -51,7 +51,7 @@ def test_it_stays_small(host):
 
 def test_it_imports_nothing_that_is_slow_before_it_is_needed():
     slow = ["asyncio", "logging", "subprocess", "urllib.request", "secrets", "shlex"]
-    script = "import sys, memory_bridge.stub.main, memory_bridge.commands.stdio\n"
+    script = "import sys, memory_bridge.stub.serving, memory_bridge.commands.stdio\n"
     done = subprocess.run(
         [sys.executable, "-I", "-c", f"{script}print([n for n in {slow!r} if n in sys.modules])"],
         capture_output=True,

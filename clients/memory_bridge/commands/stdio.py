@@ -36,14 +36,14 @@ def _room(text: str) -> int:
 
 def _run(options: Namespace) -> int:
     from memory_bridge import settings  # noqa: PLC0415  # --help does without them
-    from memory_bridge.stub import main  # noqa: PLC0415
+    from memory_bridge.stub import serving  # noqa: PLC0415
 
     options.json = False  # its stdout is for messages of the protocol, whatever goes wrong
     for name in _WITHOUT_MEANING:
         if getattr(options, name, None):
             raise WrongUsageError(f"stdio passes on what its host says, so --{name} has no place.")
     try:
-        main.run(_plan(options, settings.read()))
+        serving.serve(_plan(options, settings.read()))
     except ValueError as error:
         raise WrongUsageError(str(error)) from error
     return OK

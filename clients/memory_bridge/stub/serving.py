@@ -17,7 +17,7 @@ class _Stopped(BaseException):
     """A signal asked for the end."""
 
 
-def run(plan: Plan) -> None:
+def serve(plan: Plan) -> None:
     """Returns when the host is gone, or a signal came, and what it asked for is answered.
 
     Raises what `bridge` raises.
@@ -25,12 +25,14 @@ def run(plan: Plan) -> None:
     ended = threading.Event()
     between = bridge(plan, ended.set)
 
-    def serve() -> None:
-        between.serve()
-        ended.set()
+    def pass_on() -> None:
+        try:
+            between.serve()
+        finally:
+            ended.set()
 
-    with _signals(), contextlib.suppress(_Stopped):
-        threading.Thread(target=serve, name="host", daemon=True).start()
+    with contextlib.suppress(_Stopped), _signals():
+        threading.Thread(target=pass_on, name="host", daemon=True).start()
         try:
             ended.wait()
             between.wait_for_answers(LAST_ANSWERS_SECONDS)
