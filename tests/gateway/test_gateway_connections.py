@@ -24,7 +24,7 @@ from gateway_serving import (
     modern,
 )
 from memory_gateway import connections
-from memory_gateway.connections import http_connections
+from memory_gateway.connections import WebSocketConnection, http_connections
 
 HALF_A_HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -33,9 +33,13 @@ LARGE = 32 * 1024 * 1024
 
 
 async def application(scope, receive, send):
-    """Answers with the names of the headers; to a POST after its body, and at /large at length."""
-    if scope["type"] != "http":
-        return
+    """Answers with the names of the headers; to a POST after its body, and at /large at length. To
+    a WebSocket it speaks without end."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        while True:
+            await send({"type": "websocket.send", "bytes": bytes(65536)})
     while scope["method"] == "POST" and (await receive()).get("more_body", False):
         pass
     body = b" ".join(name for name, _ in scope["headers"])
@@ -52,7 +56,11 @@ async def application(scope, receive, send):
 @contextmanager
 def serving(most=100):
     config = uvicorn.Config(
-        application, http=http_connections(most), lifespan="off", log_level="critical"
+        application,
+        http=http_connections(most),
+        ws=WebSocketConnection,
+        lifespan="off",
+        log_level="critical",
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -175,10 +183,16 @@ def test_what_was_refused_early_may_not_go_on_for_ever():
         wait_for(lambda: not server.server_state.connections)
 
 
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
 @pytest.mark.usefixtures("hurried")
-def test_a_client_that_takes_nothing_is_cut_off():
-    large = GET.replace(b"/", b"/large", 1)
-    with serving() as (server, port), connected(port, large):
+@pytest.mark.parametrize("said", [GET.replace(b"/", b"/large", 1), HANDSHAKE], ids=["GET", "WS"])
+def test_a_client_that_takes_nothing_is_cut_off(said):
+    with serving() as (server, port), connected(port, said):
         wait_for(lambda: server.server_state.connections)
         wait_for(lambda: not server.server_state.connections)
 
