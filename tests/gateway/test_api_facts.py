@@ -1,6 +1,7 @@
 """One fact over plain HTTP: its address, its version as an entity tag, conditions on it."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -81,6 +82,7 @@ def test_a_version_that_the_client_has_is_not_sent_again(web):
         unchanged = web.get("/fact", params={"key": "known"}, headers={"If-None-Match": known})
         assert (unchanged.status_code, unchanged.content) == (304, b"")
         assert unchanged.headers["etag"] == tag
+        assert unchanged.headers["cache-control"] == "private, no-cache"
     newer = set_fact(web, "known", "w").headers["etag"]
     changed = web.get("/fact", params={"key": "known"}, headers={"If-None-Match": tag})
     assert (changed.status_code, changed.headers["etag"]) == (200, newer)
@@ -114,24 +116,55 @@ def test_a_condition_in_the_body_is_a_conflict_and_no_precondition(web):
     assert told["current"]["value"] == "one"
 
 
-def test_of_two_clients_with_one_tag_exactly_one_wins_every_time(served):
-    rounds, names = 15, ("one", "two")
-    clients = [client(served.url, **{"Memory-Client-Id": name}) for name in names]
-    with clients[0], clients[1], ThreadPoolExecutor(2) as threads:
-        tag = set_fact(clients[0], "race", "start").headers["etag"]
+@pytest.fixture(params=["one server", "two servers"])
+def rivals(request, tmp_path):
+    """Two clients of one memory, by their names."""
+    with ExitStack() as opened:
+        first = opened.enter_context(http_server(tmp_path / "memory.db"))
+        second = first
+        if request.param == "two servers":
+            second = opened.enter_context(http_server(tmp_path / "memory.db"))
+        named = {"one": first, "two": second}
+        yield {
+            name: opened.enter_context(client(server.url, **{"Memory-Client-Id": name}))
+            for name, server in named.items()
+        }
+
+
+def test_of_two_clients_with_one_tag_exactly_one_wins_every_time(rivals):
+    rounds = 15
+    tag = set_fact(rivals["one"], "race", "start").headers["etag"]
+    with ThreadPoolExecutor(2) as threads:
         for number in range(rounds):
-            answers = [
-                threads.submit(set_fact, web, "race", f"{name} {number}", If_Match=tag)
-                for web, name in zip(clients, names, strict=True)
-            ]
-            statuses = [answer.result().status_code for answer in answers]
-            assert sorted(statuses) == [200, 412]
-            winner = names[statuses.index(200)]
-            fact = clients[0].get("/fact", params={"key": "race"})
+            answers = {
+                name: threads.submit(set_fact, web, "race", f"{name} {number}", If_Match=tag)
+                for name, web in rivals.items()
+            }
+            statuses = {name: answer.result().status_code for name, answer in answers.items()}
+            assert sorted(statuses.values()) == [200, 412]
+            (winner,) = [name for name, status in statuses.items() if status == 200]
+            fact = rivals["one"].get("/fact", params={"key": "race"})
             assert fact.json()["value"] == f"{winner} {number}"
             assert fact.json()["source_client"] == winner
             tag = fact.headers["etag"]
     assert tag == f'"{rounds + 1}"'
+
+
+def test_of_two_clients_that_create_exactly_one_does(rivals):
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(10):
+            answers = [
+                threads.submit(set_fact, web, f"new/{number}", name, If_None_Match="*")
+                for name, web in rivals.items()
+            ]
+            assert sorted(answer.result().status_code for answer in answers) == [201, 412]
+
+
+def test_a_version_of_what_is_absent_does_not_hold(web):
+    told = problem(set_fact(web, "never", "v", If_Match='"1"'), 412, "conflict")
+    assert "current" not in told
+    gone = web.delete("/fact", params={"key": "never"}, headers={"If-Match": '"1"'})
+    problem(gone, 404, "not_found")
 
 
 @pytest.mark.parametrize(

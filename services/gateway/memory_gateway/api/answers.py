@@ -21,7 +21,6 @@ from memory_store.contract import (
 )
 
 JSON = "application/json"
-REVALIDATED = {"Cache-Control": "private, no-cache"}
 NEVER_KEPT = {"Cache-Control": "no-store"}
 ROOM = 8 * 1024 * 1024
 """Characters after which a page ends early, with its cursor."""
@@ -73,7 +72,16 @@ def answer(content: BaseModel, status: int = 200, headers: dict[str, str] = NEVE
 
 
 def fact_answer(fact: Fact, status: int = 200) -> Response:
-    return answer(fact, status, {"ETag": entity_tag(fact), **REVALIDATED})
+    return answer(fact, status, _tagged(fact))
+
+
+def unchanged(fact: Fact) -> Response:
+    """The client has this version already."""
+    return Response(status_code=304, headers=_tagged(fact))
+
+
+def _tagged(fact: Fact) -> dict[str, str]:
+    return {"ETag": entity_tag(fact), "Cache-Control": "private, no-cache"}
 
 
 def page_answer(request: Request, fetch: Callable[[int], Page], limit: int) -> Response:

@@ -19,6 +19,7 @@ from memory_gateway.api.answers import (
     answer,
     fact_answer,
     page_answer,
+    unchanged,
 )
 from memory_gateway.api.asking import NOT_REPEATED, Asking
 from memory_gateway.api.document import errors
@@ -29,7 +30,6 @@ from memory_gateway.api.versions import (
     IfChanged,
     IfMatch,
     condition,
-    entity_tag,
     is_known,
 )
 from memory_gateway.api.words import (
@@ -200,7 +200,7 @@ async def read_fact(
         if fact is None:
             raise NotFound(ABSENT if address.at is None else NO_VERSION, argument="key")
         if is_known(fact, if_none_match):
-            return Response(status_code=304, headers={"ETag": entity_tag(fact)})
+            return unchanged(fact)
         return fact_answer(fact)
 
     return await asked.read(question)
