@@ -43,8 +43,8 @@ check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
 coverage: $(READY) ## Run the tests and show which lines they miss
 	$(BIN)/pytest --cov --cov-report=term-missing
 
-bench: $(READY) ## Measure speed, and with DATA=locomo.json search quality
-	$(BIN)/python tests/bench/run.py $(if $(DATA),'$(DATA)')
+bench: $(READY) ## Measure speed; with LARGE=1 at 100,000 facts, with DATA=locomo.json search quality
+	$(BIN)/python tests/bench/run.py $(if $(LARGE),--large) $(if $(DATA),'$(DATA)')
 
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)

@@ -60,6 +60,11 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was stopped"
+        return self._process.pid
+
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 

@@ -66,6 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=PARTS, metavar="PART", help="one of %(choices)s; repeat"
     )
+    parser.add_argument("--large", action="store_true", help="100,000 facts too, for a while")
     parser.add_argument("--strict", action="store_true", help="fail when a figure is missed")
     return parser.parse_args()
 
@@ -75,6 +76,9 @@ def _measure(arguments: argparse.Namespace) -> bool:
     report: dict[str, Any] = {"machine": machine()}
     conversations = locomo.read(arguments.data) if arguments.data else None
     figures = list(_measured(arguments.only or [*PARTS]))
+    if arguments.large:
+        sys.stderr.write("measuring large stores …\n")
+        figures += store.measure_large()
     if conversations is not None:
         sys.stderr.write("measuring recall …\n")
         report["recall"] = recall.measure(conversations, recall.MODES, None)

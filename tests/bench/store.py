@@ -1,4 +1,4 @@
-"""The store alone, on SQLite: in process, and over HTTP with the server in a process of its own."""
+"""The store alone, on both databases: in process, and over HTTP in a process of its own."""
 
 import subprocess
 import sys
@@ -15,8 +15,9 @@ import numpy as np
 import psutil
 from corpus import facts, questions
 from figures import Figure, milliseconds, percentile
-from served import MB, new_database
-from store_process import PlainClient, store_process
+from places import Place, Postgres, Sqlite
+from served import MB
+from store_process import Database, PlainClient, store_process
 
 from memory_store.contract import Caller, ModelIdentity
 from memory_store.opening import open_store
@@ -27,7 +28,7 @@ CLIENTS = (1, 8, 32)
 WRITES = 4000
 READS = 400
 SEARCHES = 200
-SIZES = (10_000, 100_000)
+MANY, VERY_MANY = 10_000, 100_000
 AT_ONCE = 100
 SATURATE = Path(__file__).with_name("saturate.py")
 CALLER = Caller(principal="bench", source_client="bench")
@@ -49,8 +50,9 @@ class Way:
 
 
 @contextmanager
-def _in_process(database: Path) -> Iterator[Way]:
-    settings = StoreSettings.model_validate({"memory_db": database})
+def _in_process(database: Database) -> Iterator[Way]:
+    place = "database_url" if isinstance(database, str) else "memory_db"
+    settings = StoreSettings.model_validate({place: database})
     with closing(open_store(settings)) as store:
 
         @contextmanager
@@ -63,7 +65,7 @@ def _in_process(database: Path) -> Iterator[Way]:
 
 
 @contextmanager
-def _over_http(database: Path) -> Iterator[Way]:
+def _over_http(database: Database) -> Iterator[Way]:
     with store_process(database) as process:
 
         @contextmanager
@@ -78,13 +80,25 @@ WAYS = (_in_process, _over_http)
 
 
 def measure() -> Iterator[Figure]:
+    with Sqlite() as place:
+        yield from _speed(place)
+        yield from _large(place, MANY)
+    with Postgres() as place:
+        yield from _speed(place)
+        yield from _large(place, MANY)
+
+
+def measure_large() -> Iterator[Figure]:
+    for kind in (Sqlite, Postgres):
+        with kind() as place:
+            yield from _large(place, VERY_MANY)
+
+
+def _speed(place: Place) -> Iterator[Figure]:
     for opened in WAYS:
-        yield from _writes(opened)
-        with new_database() as database, opened(database) as way:
-            yield from _reads_while_writing(way)
-    for size in SIZES:
-        with new_database() as database:
-            yield from _large(database, size)
+        yield from _writes(place, opened)
+        with place.new() as database, opened(database) as way:
+            yield from _reads_while_writing(place, way)
 
 
 @dataclass
@@ -125,18 +139,20 @@ class Writers:
             return next(self.facts, None)
 
 
-def _writes(opened: Callable[[Path], AbstractContextManager[Way]]) -> Iterator[Figure]:
+def _writes(
+    place: Place, opened: Callable[[Database], AbstractContextManager[Way]]
+) -> Iterator[Figure]:
     alone = 0.0
     for clients in CLIENTS:
-        with new_database() as database, opened(database) as way:
+        with place.new() as database, opened(database) as way:
             writers = Writers(way, clients, iter(facts(WRITES, seed=clients).items()))
             start = time.perf_counter()
             writers.start()
             writers.join()
             rate = WRITES / (time.perf_counter() - start)
         alone = alone or rate
-        http = way.name == "over HTTP" and clients == CLIENTS[-1]
-        name = f"fact_set {way.name}, {clients} at once"
+        http = way.name == "over HTTP" and clients == CLIENTS[-1] and place.has_targets
+        name = f"{place.name}: fact_set {way.name}, {clients} at once"
         yield Figure(name, rate, "a second", least=RATE if http else None)
         yield Figure(f"{name}, p50", percentile(writers.times, 50), "ms")
         yield Figure(f"{name}, p99", percentile(writers.times, 99), "ms")
@@ -144,7 +160,7 @@ def _writes(opened: Callable[[Path], AbstractContextManager[Way]]) -> Iterator[F
             yield Figure(f"{name}, against one", rate / alone, "times", least=TIMES)
 
 
-def _reads_while_writing(way: Way) -> Iterator[Figure]:
+def _reads_while_writing(place: Place, way: Way) -> Iterator[Figure]:
     keys = list(facts(1000, seed=6))
     with way.connect() as call:
         for key, value in facts(1000, seed=6).items():
@@ -152,9 +168,11 @@ def _reads_while_writing(way: Way) -> Iterator[Figure]:
         idle = percentile(_read_times(call, keys), 99)
         with _saturated(way):
             busy = percentile(_read_times(call, keys), 99)
-    yield Figure(f"fact_get {way.name}, idle, p99", idle, "ms")
-    yield Figure(f"fact_get {way.name}, while {CLIENTS[-1]} write, p99", busy, "ms")
-    yield Figure(f"fact_get {way.name}, writing against idle", busy / idle, "times", most=5)
+    name = f"{place.name}: fact_get {way.name}"
+    yield Figure(f"{name}, idle, p99", idle, "ms")
+    yield Figure(f"{name}, while {CLIENTS[-1]} write, p99", busy, "ms")
+    most = 5 if place.has_targets else None
+    yield Figure(f"{name}, writing against idle", busy / idle, "times", most=most)
 
 
 @contextmanager
@@ -183,24 +201,35 @@ def _read_times(call: Call, keys: list[str]) -> list[float]:
     return times[50:]
 
 
-def _large(database: Path, size: int) -> Iterator[Figure]:
+def _large(place: Place, size: int) -> Iterator[Figure]:
     """Search, weight and the opening of a store with so many facts and their vectors."""
     name = f"{size:,} facts"
+    with place.new() as database:
+        yield from _filled(place, database, name, size)
+        start = time.perf_counter()
+        with _over_http(database) as way, way.connect() as call:
+            call("fact_list", caller=CALLER, namespace="default", limit=1)
+            opening = time.perf_counter() - start
+            most = 3 if size == VERY_MANY and place.has_targets else None
+            yield Figure(f"{place.name}: opening {name}", opening, "s", most=most)
+            yield from _searches(place, call, name)
+            resident = psutil.Process(way.pid).memory_info().rss / MB
+            yield Figure(f"{place.name}: resident memory of the store, {name}", resident, "MB")
+            if server := place.memory():
+                yield Figure(f"{place.name}: memory of the server, {name}", server, "MB")
+
+
+def _filled(place: Place, database: Database, name: str, size: int) -> Iterator[Figure]:
     with _in_process(database) as way, way.connect() as call:
+        start = time.perf_counter()
         _remember(call, size)
+        rate = size / (time.perf_counter() - start)
+        yield Figure(f"{place.name}: fact_set_many in process, {name}", rate, "a second")
         bare = call("stats").bytes
         _embed(call)
         whole = call("stats").bytes
-    yield Figure(f"a fact on disk, {name}", bare / size, "bytes")
-    yield Figure(f"a fact on disk with its vector, {name}", whole / size, "bytes")
-    start = time.perf_counter()
-    with _over_http(database) as way, way.connect() as call:
-        call("fact_list", caller=CALLER, namespace="default", limit=1)
-        opening = time.perf_counter() - start
-        yield Figure(f"opening {name}", opening, "s", most=3 if size == SIZES[-1] else None)
-        yield from _searches(call, name)
-        resident = psutil.Process(way.pid).memory_info().rss / MB
-        yield Figure(f"resident memory, {name}", resident, "MB")
+    yield Figure(f"{place.name}: a fact on disk, {name}", bare / size, "bytes")
+    yield Figure(f"{place.name}: a fact on disk with its vector, {name}", whole / size, "bytes")
 
 
 def _remember(call: Call, size: int) -> None:
@@ -230,19 +259,19 @@ def _vector(random: np.random.Generator) -> bytes:
     return (vector / np.linalg.norm(vector)).astype("<f4").tobytes()
 
 
-def _searches(call: Call, name: str) -> Iterator[Figure]:
+def _searches(place: Place, call: Call, name: str) -> Iterator[Figure]:
     random = np.random.default_rng(2)
     asked = questions(SEARCHES + 20)
     first = milliseconds(
         lambda: call("fact_search", caller=CALLER, query=_query(random, "x", "hybrid"))
     )
-    yield Figure(f"the first search by meaning, {name}", first, "ms")
+    yield Figure(f"{place.name}: the first search by meaning, {name}", first, "ms")
     for mode in ("lexical", "hybrid"):
         times = [
             milliseconds(lambda q=query: call("fact_search", caller=CALLER, query=q))
             for query in [_query(random, text, mode) for text in asked]
         ]
-        search = f"fact_search over HTTP, {mode}, {name}"
+        search = f"{place.name}: fact_search over HTTP, {mode}, {name}"
         yield Figure(f"{search}, p50", percentile(times[20:], 50), "ms")
         yield Figure(f"{search}, p95", percentile(times[20:], 95), "ms")
 
