@@ -35,11 +35,11 @@ class Gateway(HttpServer):
 
 
 @contextmanager
-def store_serving(database: Path, port: int = 0) -> Iterator[StoreProcess]:
+def store_serving(database: Path, port: int = 0, **settings: str) -> Iterator[StoreProcess]:
     """Ends by SIGTERM, as a restart would end it."""
     ours = {"MCP_MEMORY_DB": str(database), "MCP_STORE_PORT": str(port), "MCP_STORE_SECRET": SECRET}
     process = subprocess.Popen(
-        STORE, env=environment() | ours, stderr=subprocess.PIPE, text=True, cwd=os.sep
+        STORE, env=environment(**settings) | ours, stderr=subprocess.PIPE, text=True, cwd=os.sep
     )
     try:
         said = iter(process.stderr)

@@ -1,8 +1,11 @@
 """The gateway as a process of its own, with the store in another that comes and goes."""
 
+import re
+import sqlite3
 import subprocess
 import time
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 
 import httpx2
 import pytest
@@ -22,17 +25,28 @@ from gateway_serving import (
 )
 from memory_store.settings import ClientSettings, SettingsError, read
 
+MANY = 80
+"""Writes: more than a store takes up at once."""
+READ_SECONDS = 5.0
+"""Far above what a read takes, far below what the writes wait."""
+
 
 def call(gateway, tool, **arguments):
     request = modern("tools/call", name=tool, arguments=arguments)
     names = MODERN | {"Mcp-Method": "tools/call", "Mcp-Name": tool}
-    with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT) as web:
+    with httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT, verify=False) as web:
         response = web.post(gateway.url, json=request, headers=names)
     return message(response)["result"]
 
 
 def ready(gateway):
     return httpx2.get(f"http://127.0.0.1:{gateway.port}/readyz", timeout=SECONDS).status_code
+
+
+def gauge(gateway, name):
+    url = f"http://127.0.0.1:{gateway.port}/metrics"
+    text = httpx2.get(url, headers=AUTHORIZED, timeout=SECONDS).text
+    return float(re.search(rf"^\w*{name} ([0-9.]+)$", text, re.MULTILINE)[1])
 
 
 def wait_for(condition):
@@ -67,6 +81,29 @@ def test_a_gateway_outlives_its_store_and_goes_on_by_itself(tmp_path):
             stores.enter_context(store_serving(database, store.port))
             wait_for(lambda: ready(gateway) == 200)
             assert call(gateway, "memory_get", key="k")["structuredContent"]["found"]
+
+
+def test_reads_do_not_wait_behind_many_writes_that_wait_for_the_lock(tmp_path):
+    database = tmp_path / "memory.db"
+    settings = {"MCP_SQLITE_BUSY_TIMEOUT": "60000"}
+    with (
+        store_serving(database, **settings) as store,
+        gateway_over(store, MCP_RATE_BURST="100000") as gateway,
+        ThreadPoolExecutor(MANY) as threads,
+        closing(sqlite3.connect(database, isolation_level=None)) as connection,
+    ):
+        connection.execute("BEGIN IMMEDIATE")
+        writes = [
+            threads.submit(call, gateway, "memory_set", key=f"k{number}", value="v")
+            for number in range(MANY)
+        ]
+        wait_for(lambda: gauge(gateway, "calls_waiting") >= MANY)
+        began = time.monotonic()
+        assert not call(gateway, "memory_get", key="k")["structuredContent"]["found"]
+        assert ready(gateway) == 200
+        assert time.monotonic() - began < READ_SECONDS
+        connection.execute("ROLLBACK")
+        assert not any(write.result(SECONDS).get("isError") for write in writes)
 
 
 def test_a_gateway_may_start_before_its_store(tmp_path):

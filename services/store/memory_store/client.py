@@ -12,7 +12,10 @@ from memory_store.contract import Internal, Problem, Store, Unavailable, Word, e
 from memory_store.limits import MAX_HOLD_SECONDS, MAX_WAIT_SECONDS
 from memory_store.wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation, authorization
 
-MAX_CONNECTIONS = 64
+MAX_CONNECTIONS = 1024
+"""More than there are callers: a read that waited for a connection would wait behind writes that
+wait for the lock."""
+KEPT_CONNECTIONS = 64
 CONNECT_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
@@ -32,7 +35,7 @@ class HttpStore(Store):
             headers=[(b"Authorization", authorization(secret))],
             limits=httpx2.Limits(
                 max_connections=MAX_CONNECTIONS,
-                max_keepalive_connections=MAX_CONNECTIONS,
+                max_keepalive_connections=KEPT_CONNECTIONS,
                 keepalive_expiry=CLIENT_IDLE_SECONDS,
             ),
             trust_env=False,  # the secret is not for a proxy that the environment names
