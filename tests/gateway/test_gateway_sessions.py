@@ -60,3 +60,25 @@ def test_a_session_that_was_ended_or_refused_leaves_room(web):
         assert "error" in message(bad)
     kept = [opened(web) for _ in range(MOST)]
     assert [ping(web, session) for session in kept] == [200] * MOST
+
+
+def test_a_stream_that_is_opened_anew_takes_the_place_of_the_one_before(web):
+    session = opened(web)
+    with web.stream("GET", "/mcp", headers=session) as before:
+        assert before.status_code == 200
+        asked_for_json = web.get("/mcp", headers=session | {"Accept": "application/json"})
+        assert asked_for_json.status_code == 406
+        with web.stream("GET", "/mcp", headers=session) as after:
+            assert after.status_code == 200
+            assert list(before.iter_lines()) == []
+            with web.stream("GET", "/mcp", headers=opened(web)) as another:
+                assert another.status_code == 200
+            subscribe = {"jsonrpc": "2.0", "id": 6, "method": "resources/subscribe"}
+            uri = {"params": {"uri": "memory://default/k"}}
+            assert web.post("/mcp", json=subscribe | uri, headers=session).status_code == 200
+            call = {"name": "memory_set", "arguments": {"key": "k", "value": "v"}}
+            said = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}
+            assert web.post("/mcp", json=said, headers=session).status_code == 200
+            assert "resources/updated" in next(
+                line for line in after.iter_lines() if "data" in line
+            )

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import anyio
 
-from memory_gateway.asgi import App, Message, Receive, Scope, Send, header
+from memory_gateway.asgi import EVENT_STREAM, App, Message, Receive, Scope, Send, header
 from memory_gateway.sessions import SESSION_ID
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,8 @@ class SessionStreams(Protocol):
 class StandingStreams:
     """Lets GET streams be ended: they carry what the server says by itself, and wait for ever.
 
-    One that its client does not read is ended for its session's sake.
+    One that its client does not read is ended for its session's sake, and so is one whose client
+    opens it anew: it has lost the one before, even if nobody has noticed that yet.
     """
 
     def __init__(self, app: App, sessions: SessionStreams) -> None:
@@ -52,6 +53,8 @@ class StandingStreams:
             await self._app(scope, receive, send)
             return
         stream = _Stream(scope, receive, send, self._sessions)
+        if EVENT_STREAM in (header(scope, b"accept") or b""):
+            await self._end_before(stream)
         self._open.add(stream)
         if self._closed:
             stream.end()
@@ -61,7 +64,14 @@ class StandingStreams:
             stream.tell_closed()
             self._open.discard(stream)
             self.dropped += stream.stalled
+            stream.over.set()
         await stream.finish()
+
+    async def _end_before(self, new: "_Stream") -> None:
+        for stream in [it for it in self._open if it.session == new.session]:
+            stream.end()
+            with anyio.move_on_after(STALLED_SECONDS):
+                await stream.over.wait()
 
 
 class _Stream:
@@ -71,11 +81,12 @@ class _Stream:
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, sessions: SessionStreams
     ) -> None:
-        self._session = (header(scope, SESSION_ID) or b"").decode("latin-1")
+        self.session = (header(scope, SESSION_ID) or b"").decode("latin-1")
         self._receive = receive
         self._send = send
         self._sessions = sessions
         self._ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
         self._told_open = False
         self._incomplete = False
         self.stalled = False
@@ -95,9 +106,9 @@ class _Stream:
     async def send(self, message: Message) -> None:
         begins = message["type"] == "http.response.start"
         self._incomplete = begins or message.get("more_body", False)
-        if begins and message["status"] == OK and self._session:
+        if begins and message["status"] == OK and self.session:
             self._told_open = True
-            await self._sessions.stream_opened(self._session)
+            await self._sessions.stream_opened(self.session)
         with anyio.move_on_after(STALLED_SECONDS) as sending:
             await self._send(message)
         if sending.cancelled_caught:
@@ -114,7 +125,7 @@ class _Stream:
 
     def tell_closed(self) -> None:
         if self._told_open:
-            self._sessions.stream_closed(self._session)
+            self._sessions.stream_closed(self.session)
 
     async def finish(self) -> None:
         if self._incomplete:
