@@ -110,7 +110,7 @@ def test_a_revoked_token_is_said_and_listed(run, office, name):
     secret = run("create", name)[1].strip()
     code, out, err = run("revoke", name)
     assert (code, err) == (0, "")
-    assert f"The token {name} has ended" in out
+    assert f"The token {name} is revoked" in out
     assert office.shown(secret) is None
     assert listed(run, name)["revoked_at"]
     row = next(line for line in run("list")[1].splitlines() if line.startswith(name))

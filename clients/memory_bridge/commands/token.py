@@ -26,7 +26,7 @@ _LONGEST = timedelta(days=36_500)
 _OVERLAP = "1h"
 _SCOPES = ("read", "write", "admin")
 _HEAD = ("name", "scopes", "namespaces", "expires", "last used", "state")
-_ENDS = "requests under way included, within 5 seconds"
+_ENDS = "ends within 5 seconds everywhere, requests under way included"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _show_rotated(screen: "Screen", made: Answer, office: "Office", options: Nam
 
 def _told_of_the_old_one(overlap: timedelta) -> str:
     if not overlap:
-        return f"The old secret has ended, {_ENDS}."
+        return f"The old secret {_ENDS}."
     return f"The old secret stays good for {overlap}; --overlap 0s ends it at once."
 
 
@@ -150,7 +150,7 @@ def _namespaces(token: Answer, everywhere: str) -> str:
 
 
 def _show_end(screen: "Screen", token: Answer, _office: "Office", _options: Namespace) -> None:
-    screen.line(f"The token {token['name']} has ended, {_ENDS}.")
+    screen.line(f"The token {token['name']} is revoked: it {_ENDS}.")
 
 
 def _show_all(screen: "Screen", known: Answer, _office: "Office", _options: Namespace) -> None:
