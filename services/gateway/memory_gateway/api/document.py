@@ -1,6 +1,7 @@
 """The OpenAPI document: what the routes say, and what holds for all of them."""
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any, cast
 
 from fastapi import FastAPI
@@ -48,7 +49,7 @@ def errors(*statuses: int) -> dict[int | str, Schema]:
 def describe(app: FastAPI, further: Schema) -> Schema:
     """Makes the document of all the routes there are; `further` describes paths of other kinds."""
     document = get_openapi(title=TITLE, version=VERSION, description=DESCRIPTION, routes=app.routes)
-    document["paths"] |= further
+    document["paths"] |= deepcopy(further)
     for operation in operations(document):
         _complete(operation)
     components = cast("Schema", document.setdefault("components", {}))

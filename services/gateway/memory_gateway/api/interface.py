@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
 
-from memory_gateway.api import events, facts, namespaces, searches, state, tokens
+from memory_gateway.api import events, fact, facts, namespaces, searches, state, tokens
 from memory_gateway.api.document import Operations, describe
 from memory_gateway.api.refusals import add_refusals
 from memory_gateway.asgi import Receive, Scope, Send
@@ -14,7 +14,7 @@ from memory_gateway.calls import Calls
 
 PREFIX = "/api/v1"
 DOCUMENT = f"{PREFIX}/openapi.json"
-ROOMS = (facts, searches, events, namespaces, tokens, state)
+ROOMS = (fact, facts, searches, events, namespaces, tokens, state)
 FURTHER = {f"{PREFIX}/events/stream": {"get": events.STREAM}}
 
 
