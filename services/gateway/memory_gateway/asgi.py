@@ -80,7 +80,7 @@ class Tolerance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope = _in_small_letters(scope)
+        scope = _tidied(scope)
         accepted = _accepted(scope)
         answer_with_json = bool(accepted) and accepted <= {JSON, b"application/*"}
         if not accepted or accepted & (STREAMS if _opens_stream(scope) else ACCEPTABLE):
@@ -107,9 +107,10 @@ def _accepting_both(scope: Scope) -> Scope:
     return {**scope, "headers": [*headers, (b"accept", BOTH)]}
 
 
-def _in_small_letters(scope: Scope) -> Scope:
+def _tidied(scope: Scope) -> Scope:
+    """Blanks around a value are no part of it (RFC 9110, 5.5), and are left there after it."""
     headers = [
-        (name, value.lower() if name == b"content-type" else value)
+        (name, (value.lower() if name == b"content-type" else value).strip(b" \t"))
         for name, value in scope["headers"]
     ]
     return {**scope, "headers": headers}

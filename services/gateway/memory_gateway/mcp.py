@@ -58,8 +58,9 @@ Answer = TypeVar("Answer")
 
 
 class _Server(Server[dict[str, Any]]):
-    """Says to sessions of every transport that it tells them when the list of facts changes: the
-    SDK asks each transport, and streamable HTTP does not say."""
+    """Says to clients of every transport and era that it tells them when the list of facts
+    changes, and that the lists of tools and prompts never do: the SDK asks each transport, and
+    in the newer protocol claims all of it for who answers subscriptions."""
 
     def get_capabilities(
         self,
@@ -70,12 +71,15 @@ class _Server(Server[dict[str, Any]]):
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
         del notification_options
-        return super().get_capabilities(
+        said = super().get_capabilities(
             NotificationOptions(resources_changed=True),
             experimental_capabilities,
             extensions,
             protocol_version=protocol_version,
         )
+        for fixed in filter(None, (said.tools, said.prompts)):
+            fixed.list_changed = False
+        return said
 
 
 class MemoryServer:
