@@ -10,7 +10,16 @@ import httpx2
 import pytest
 
 from event_streams import PATH, following
-from gateway_serving import AUTHORIZED, SECONDS, http_server
+from gateway_serving import (
+    ACCEPT,
+    AUTHORIZED,
+    INITIALIZE,
+    MODERN,
+    SECONDS,
+    http_server,
+    message,
+    modern,
+)
 from memory_gateway.api.stream import MOST_EVENTS, TOO_SLOW, Buffer
 from memory_gateway.live import News
 from memory_store.contract import Caller, FactWrite, TokenGrant
@@ -149,6 +158,39 @@ def test_a_stream_tells_nothing_of_namespaces_out_of_reach(server, store, token)
         assert live.keys(2) == ["ours", "mine"]
     with following(server, token, after=str(before)) as caught_up:
         assert caught_up.keys(2) == ["ours", "mine"]
+
+
+def test_a_listen_stream_is_granted_what_is_within_reach_and_tells_of_nothing_else(
+    server, store, token
+):
+    headers = {"Authorization": f"Bearer {token}"} | ACCEPT | MODERN
+    uris = ["memory://theirs/k", "memory://ours/k"]
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": uris}
+    listen = modern("subscriptions/listen", notifications=wanted)
+    method = {"Mcp-Method": "subscriptions/listen"}
+    with (
+        httpx2.Client(timeout=SECONDS, headers=headers) as web,
+        web.stream("POST", server.url, json=listen, headers=method) as stream,
+    ):
+        said = (json.loads(it[6:]) for it in stream.iter_lines() if it.startswith("data: "))
+        honored = next(said)["params"]["notifications"]
+        assert honored["resourceSubscriptions"] == ["memory://ours/k"]
+        for namespace in ("theirs", "ours"):
+            store.fact_set(CALLER, FactWrite(namespace=namespace, key="k", value="v"))
+        heard = [next(said)["params"].get("uri"), next(said)["params"].get("uri")]
+    assert heard == ["memory://ours/k", None]
+
+
+def test_a_session_may_not_subscribe_to_what_is_out_of_reach(server, token):
+    headers = {"Authorization": f"Bearer {token}"} | ACCEPT
+    subscribe = {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe"}
+    with httpx2.Client(timeout=SECONDS, headers=headers) as web:
+        opened = web.post(server.url, json=INITIALIZE)
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        asked = subscribe | {"params": {"uri": "memory://theirs/k"}}
+        answer = message(web.post(server.url, json=asked, headers=session))
+    assert answer["error"]["code"] == -32602
+    assert "does not reach this namespace" in answer["error"]["message"]
 
 
 def test_a_namespace_out_of_reach_is_refused(server, token):

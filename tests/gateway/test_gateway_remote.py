@@ -1,6 +1,7 @@
 """The gateway as a process of its own, with the store in another that comes and goes."""
 
 import re
+import signal
 import sqlite3
 import subprocess
 import time
@@ -27,6 +28,7 @@ from memory_store.settings import ClientSettings, SettingsError, read
 
 MANY = 80
 """Writes: more than a store takes up at once."""
+SHUTDOWN_SECONDS = 5.0
 READ_SECONDS = 5.0
 """Far above what a read takes, far below what the writes wait."""
 
@@ -133,6 +135,15 @@ def test_what_one_gateway_writes_is_heard_at_the_other_across_a_restart_of_the_s
             for number in range(20):
                 call(written, "memory_set", key=f"after {number}", value="v")
             assert follower.keys(20) == [f"after {number}" for number in range(20)]
+
+
+def test_sigterm_ends_a_gateway_soon_that_waits_for_its_store_to_tell_of_changes(tmp_path):
+    with store_serving(tmp_path / "memory.db") as store, gateway_over(store) as gateway:
+        with following(gateway):
+            told = time.monotonic()
+            code, said = gateway.stop(signal.SIGTERM)
+        assert time.monotonic() - told < SHUTDOWN_SECONDS
+    assert (code, "Traceback" in said) == (0, False)
 
 
 def test_a_gateway_that_is_to_embed_and_has_no_model_says_so_and_goes_on(tmp_path):
