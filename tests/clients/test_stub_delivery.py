@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 
 import pytest
 
@@ -19,7 +18,7 @@ TOOLS = [
     {"name": "memory_get", "inputSchema": {}, "annotations": {"readOnlyHint": True}},
     {"name": "plain_write", "inputSchema": {"properties": {"client_id": {}}}},
 ]
-QUICK = ["--timeout", "1"]
+QUICK = ["--timeout", "3"]
 
 
 @pytest.fixture
@@ -171,7 +170,7 @@ def test_a_server_that_accepts_and_never_answers_ends_in_an_error(peer, connecte
     host.call(1, "memory_set", key="a", value="b")
 
     error = host.heard()["error"]
-    assert "did not answer within 1 seconds" in error["message"]
+    assert "did not answer within 3 seconds" in error["message"]
     assert "unknown" in error["message"]
     assert error["data"]["retryable"] is True
     assert len({arguments(m)["idempotency_key"] for m in calls(peer, "memory_set")}) == 1
@@ -313,17 +312,3 @@ def test_a_client_id_is_added_where_a_tool_takes_one(peer, connected):
     first, second = [arguments(message) for message in calls(peer, "plain_write")]
     assert (first["client_id"], second["client_id"]) == ("desktop", "mine")
     assert "client_id" not in arguments(calls(peer, "memory_set")[0])
-
-
-def test_a_pause_between_tries_grows(peer, connected):
-    times = []
-
-    def note(exchange):
-        times.append(time.monotonic())
-        hang_up(exchange)
-
-    peer.answers["memory_get"] = failing(5, note)
-    host = connected()
-    host.call(1, "memory_get", key="a")
-    host.heard()
-    assert times[-1] - times[-2] > times[1] - times[0]

@@ -87,10 +87,11 @@ def test_a_lane_counts_what_is_being_handled_as_well():
 def test_an_id_is_free_again_when_its_call_is_settled():
     calls = OpenCalls()
     first, second = call("a"), call("a")
+    again = []
     assert calls.add(first)
     assert not calls.add(second)
-    calls.remove(first)
-    assert calls.add(second)
+    calls.settle(first, lambda: again.append(calls.add(second)))
+    assert again == [True]
     assert calls.get("a") is second
     assert calls.get(["a"]) is None
     calls.wait_for_answers(0)

@@ -125,9 +125,11 @@ class Bridge:
         self._settle(call, self._subscriptions.follow(call))
 
     def _settle(self, call: Call, answer: Message | None) -> None:
-        if answer is not None and not call.is_unwanted:
-            self._host.say(answer)
-        self._open.remove(call)
+        def tell() -> None:
+            if answer is not None and not call.is_unwanted:
+                self._host.say(answer)
+
+        self._open.settle(call, tell)
 
     def _cancel(self, message: Message) -> None:
         params = messages.params_of(message)
@@ -136,7 +138,7 @@ class Bridge:
             return
         call.give_up()
         if self._lane_of(call).withdraw(call):
-            self._open.remove(call)
+            self._settle(call, None)
         elif call.is_modern:
             self._link.interrupt(call.attempt_id)  # there, hanging up is what cancels
         else:

@@ -1,6 +1,7 @@
 """The requests of the host that are under way."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from memory_bridge.deadline import Deadline
@@ -104,6 +105,7 @@ class OpenCalls:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._calls: dict[RequestId, Call] = {}
+        self._being_told = 0
 
     def add(self, call: Call) -> bool:
         """Returns False when another call has the same id."""
@@ -114,10 +116,17 @@ class OpenCalls:
         with self._changed:
             return self._calls.get(request_id) if isinstance(request_id, str | int) else None
 
-    def remove(self, call: Call) -> None:
+    def settle(self, call: Call, tell: Callable[[], None]) -> None:
+        """Frees the id, which the host may use again as soon as it is told the answer."""
         with self._changed:
             self._calls.pop(call.id, None)
-            self._changed.notify_all()
+            self._being_told += 1
+        try:
+            tell()
+        finally:
+            with self._changed:
+                self._being_told -= 1
+                self._changed.notify_all()
 
     def wait_for_answers(self, seconds: float) -> None:
         """Waits until none is left but streams, and no longer than `seconds`."""
@@ -125,7 +134,8 @@ class OpenCalls:
             self._changed.wait_for(self._has_streams_only, seconds)
 
     def _has_streams_only(self) -> bool:
-        return all(call.is_stream for call in self._calls.values())
+        waiting = (call for call in self._calls.values() if not call.is_stream)
+        return not self._being_told and not any(waiting)
 
     def give_up(self) -> None:
         with self._changed:
