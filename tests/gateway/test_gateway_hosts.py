@@ -130,6 +130,18 @@ def test_a_preflight_of_a_listed_origin_needs_no_token(web, path, origin):
     assert "access-control-allow-credentials" not in response.headers
 
 
+def test_a_preflight_allows_every_header_that_the_http_interface_takes(web):
+    document = web.get("/api/v1/openapi.json", headers=AUTHORIZED).json()
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    parameters = [it for operation in operations for it in operation.get("parameters", ())]
+    names = {it["name"] for it in parameters if it["in"] == "header"}
+    assert "If-Match" in names
+    asked = {"Access-Control-Request-Headers": ", ".join(names), "Origin": ORIGIN}
+    for method in ("GET", "PUT", "PATCH", "DELETE"):
+        preflight = PREFLIGHT | asked | {"Access-Control-Request-Method": method}
+        assert web.options("/api/v1/fact", headers=preflight).status_code == 200
+
+
 @pytest.mark.parametrize(
     "origin",
     ["https://evil.example", "https://app.example:8443", "http://app.example", "null", "*", ""],

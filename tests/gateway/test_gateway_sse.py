@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -21,6 +22,10 @@ from gateway_serving import (
     TOKEN,
     http_server,
 )
+from memory_gateway.principals import LOCAL, PRINCIPAL
+from memory_gateway.sessions import Sessions
+from memory_gateway.transports import sse
+from memory_gateway.transports.duplex import Duplexes
 
 SHUTDOWN_SECONDS = 10.0  # 5 are promised; the rest is for a busy machine
 MOST = 3
@@ -272,3 +277,29 @@ def test_a_client_that_does_not_read_delays_nobody(served):
         awaited = set(range(2, 152))
         while awaited:
             awaited.discard(json.loads(stalled.event()[1]).get("id"))
+
+
+@pytest.mark.anyio
+async def test_a_quiet_stream_says_so_before_a_proxy_would_drop_it(server, monkeypatch):
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.05)
+    sent, pinged = [], anyio.Event()
+
+    async def send(part):
+        sent.append(part)
+        if b": ping" in part.get("body", b""):
+            pinged.set()
+
+    async def receive():
+        await pinged.wait()
+        return {"type": "http.disconnect"}
+
+    async def unreached(*_arguments):
+        raise AssertionError
+
+    sessions = Sessions(unreached, most=10)
+    streams = sse.EventStreams(Duplexes(server.server), sessions, "/messages")
+    scope = {"type": "http", "method": "GET", "path": "/sse", "headers": [], PRINCIPAL: LOCAL}
+    with anyio.fail_after(SECONDS):
+        await streams(scope, receive, send)
+    assert sessions.count == 0
+    assert sent[-1] == {"type": "http.response.body", "body": b""}
