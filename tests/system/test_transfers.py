@@ -1,6 +1,5 @@
 """An import that is killed is finished by running it again; large files pass in little memory."""
 
-import contextlib
 import os
 import sqlite3
 import subprocess
@@ -8,7 +7,6 @@ import sys
 import time
 from contextlib import closing
 
-import psutil
 import pytest
 
 from memory_store.operations.check import check
@@ -16,6 +14,7 @@ from memory_store.reindex import ensure_words
 from memory_store.sqlite import SqliteEngine
 from memory_store.store import SqlStore
 from store.whole import exported, silent, without_imports
+from system.memory_use import peak
 
 OPERATIONS = [sys.executable, "-m", "memory_bridge"]
 FACTS = 1500
@@ -108,19 +107,6 @@ def test_an_import_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_p
     assert count(database, "event") == 2 * FACTS
 
 
-def peak(command, environment):
-    """Returns the most memory that a command was seen to hold."""
-    seen = []
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        watched = psutil.Process(process.pid)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            while process.poll() is None:
-                seen.append(watched.memory_info().rss)
-                time.sleep(0.01)
-    assert process.returncode == 0
-    return max(seen)
-
-
 STORE_OF = """
 CREATE TEMP TABLE key AS WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT {0})
   SELECT printf('%06d', n) AS key FROM n;
@@ -146,8 +132,10 @@ def test_fifty_megabytes_pass_without_being_held(tmp_path, environment):
         database, file = tmp_path / f"{facts}.db", tmp_path / f"{facts}.jsonl"
         make_store(database, facts)
         command = [*OPERATIONS, "--db", str(database)]
-        peaks["export"].append(peak([*command, "export", str(file)], environment))
-        peaks["import"].append(peak([*command, "import", "--dry-run", str(file)], environment))
+        for verb, options in (("export", []), ("import", ["--dry-run"])):
+            arguments = [*command, verb, *options, str(file)]
+            process = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL)
+            peaks[verb].append(peak(process))
 
     assert file.stat().st_size > 50 * MEGABYTE
     for verb, (small, big) in peaks.items():

@@ -11,7 +11,7 @@ from memory_store.words import WORDS_RECIPE, index_words
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 1000
+AT_ONCE = 200
 PATIENCE_SECONDS = 30.0
 PAUSE_SECONDS = 0.05
 
