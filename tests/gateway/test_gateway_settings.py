@@ -9,6 +9,9 @@ from gateway_serving import SECONDS, TOKEN, command, environment
 from memory_gateway.settings import BadSetting, GatewaySettings, misspelled, read
 
 
+OLD = "an-older-token-of-the-tests"
+
+
 def start(tmp_path, *arguments, **settings):
     return subprocess.run(
         command(str(tmp_path / "memory.db"), *arguments),
@@ -32,6 +35,12 @@ BAD = [
     ({"MCP_AUTH_TOKEN_FILE": "/nowhere/token"}, "MCP_AUTH_TOKEN_FILE must be the name of"),
     ({"MCP_AUTH_TOKEN_FILE": "x", "MCP_AUTH_TOKEN": TOKEN}, "exclude each other"),
     ({"MCP_TRANSPORT": "http"}, "HTTP is not served without a token"),
+    ({"MCP_AUTH_TOKEN_PREVIOUS": "short"}, "MCP_AUTH_TOKEN_PREVIOUS (or what"),
+    ({"MCP_AUTH_TOKEN_PREVIOUS_FILE": "/"}, "or empty when it has ended"),
+    (
+        {"MCP_AUTH_TOKEN_PREVIOUS_FILE": "x", "MCP_AUTH_TOKEN_PREVIOUS": TOKEN},
+        "MCP_AUTH_TOKEN_PREVIOUS_FILE exclude each other",
+    ),
 ]
 
 
@@ -68,6 +77,19 @@ def test_the_token_is_read_from_its_file(tmp_path):
     assert settings.auth_token is not None
     assert settings.auth_token.get_secret_value() == TOKEN
     assert TOKEN not in repr(settings)
+
+
+def test_the_previous_token_is_good_beside_the_present_one_if_there_is_one(tmp_path, monkeypatch):
+    (tmp_path / "previous").write_text("")
+    monkeypatch.setenv("MCP_AUTH_TOKEN", TOKEN)
+    for name in ("previous", "absent"):
+        monkeypatch.setenv("MCP_AUTH_TOKEN_PREVIOUS_FILE", str(tmp_path / name))
+        assert read(GatewaySettings, {}).tokens() == (TOKEN,)
+    monkeypatch.setenv("MCP_AUTH_TOKEN_PREVIOUS_FILE", "")
+    monkeypatch.setenv("MCP_AUTH_TOKEN_PREVIOUS", OLD)
+    settings = read(GatewaySettings, {})
+    assert settings.tokens() == (TOKEN, OLD)
+    assert OLD not in repr(settings)
 
 
 def test_lists_are_separated_by_commas(monkeypatch):
