@@ -8,7 +8,6 @@ import pytest
 from gateway_serving import SECONDS, TOKEN, command, environment
 from memory_gateway.settings import BadSetting, GatewaySettings, misspelled, read
 
-
 OLD = "an-older-token-of-the-tests"
 
 
