@@ -134,6 +134,12 @@ def test_allow_names_the_methods_of_paths_with_names_in_them_too(web):
     assert web.post("/openapi.json").headers["allow"] == "GET, HEAD"
 
 
+def test_a_head_of_the_stream_is_refused_since_it_would_never_end(web):
+    for method in ("HEAD", "POST"):
+        refused = web.request(method, "/events/stream")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v2/facts", "/api/v1/nothing"])
 def test_where_nothing_is_that_is_said(served, path):
     told = httpx2.get(served.url.removesuffix("/mcp") + path, headers=AUTHORIZED)
