@@ -157,8 +157,9 @@ def test_the_get_stream_of_a_session_is_ended_and_the_session_goes_on(server, we
         wait_for(lambda: gauge(web, server, "subscribers_dropped") == 1)
         assert gauge(web, server, "subscribers_sessions") == 0
         with web.stream("GET", server.url, headers=session) as again:
-            heard = json.loads(next(it for it in again.iter_lines() if it.startswith("data"))[5:])
-    assert heard["method"] == "notifications/resources/updated"
+            said = (json.loads(it[6:]) for it in again.iter_lines() if it.startswith("data: "))
+            heard = {next(said)["method"].rpartition("/")[2] for _ in range(2)}
+    assert "updated" in heard
 
 
 def test_a_listen_stream_is_ended_with_the_reason(server, web):
