@@ -163,35 +163,34 @@ class GatewaySettings(BaseSettings):
         return given
 
     @model_validator(mode="after")
-    def _check_token(self) -> Self:
-        if self.auth_token is None:
-            if self.transport == "http":
-                raise ValueError(NO_TOKEN)
-        elif not _is_token(self.auth_token.get_secret_value()):
-            raise ValueError(BAD_TOKEN)
-        previous = self.auth_token_previous
-        if previous is not None and not _is_token(previous.get_secret_value()):
-            raise ValueError(BAD_PREVIOUS)
+    def _check_tokens(self) -> Self:
+        if self.auth_token is None and self.transport == "http":
+            raise ValueError(NO_TOKEN)
+        self.tokens()
         return self
 
     def tokens(self) -> tuple[str, ...]:
         """The installation's tokens: the present one, and the previous one if there is one. What
         stands in files is read again. Raises `ValueError` with a sentence."""
-        present, previous = self.auth_token, self.auth_token_previous
-        tokens = (
-            _token_in(self.auth_token_file) if self.auth_token_file else _revealed(present),
-            _previous_token_in(self.auth_token_previous_file)
-            if self.auth_token_previous_file
-            else _revealed(previous),
+        file, previous_file = self.auth_token_file, self.auth_token_previous_file
+        present = _token_in(file) if file else _revealed(self.auth_token)
+        previous = (
+            _previous_token_in(previous_file)
+            if previous_file
+            else _revealed(self.auth_token_previous)
         )
-        for token, complaint in zip(tokens, (BAD_TOKEN, BAD_PREVIOUS), strict=True):
-            if token is not None and not _is_token(token):
-                raise BadSetting(complaint)
-        return tuple(token for token in tokens if token is not None)
+        both = _checked(present, BAD_TOKEN), _checked(previous, BAD_PREVIOUS)
+        return tuple(token for token in both if token is not None)
 
 
 def _revealed(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
+
+
+def _checked(token: str | None, complaint: str) -> str | None:
+    if token is not None and not _is_token(token):
+        raise ValueError(complaint)
+    return token
 
 
 def _token_in(file: Path) -> str:
