@@ -9,10 +9,10 @@ from mcp import Client, MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification
 
+from memory_gateway.interest import MOST_URIS, Interest, Notices
 from memory_gateway.live import AT_ONCE, News, Trail
 from memory_gateway.principals import Principal
 from memory_gateway.resources import fact_uri
-from memory_gateway.subscriptions import MOST_URIS, Interest, Notices
 from memory_store.contract import Caller, EventFeed, FactWrite, Forbidden, Unavailable
 from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
