@@ -1,5 +1,7 @@
 """How much one principal may ask: rates here and in Redis, and requests under way."""
 
+from contextlib import asynccontextmanager
+
 import anyio
 import httpx2
 import pytest
@@ -87,33 +89,112 @@ def test_who_is_too_fast_is_told_when_to_come_again(tmp_path):
     assert nobody.status_code == 401
 
 
-@pytest.mark.anyio
-async def test_of_too_many_requests_under_way_the_last_is_refused_and_others_are_not():
-    entered, let_go = anyio.Semaphore(0), anyio.Event()
-    statuses = []
+class Waiting:
+    """An application whose requests wait until they are let go, and the statuses of them all."""
 
-    async def wait(_scope, _receive, send):
-        entered.release()
-        await let_go.wait()
+    def __init__(self):
+        self.statuses = []
+        self._entered, self._let_go = anyio.Semaphore(0), anyio.Event()
+
+    async def __call__(self, _scope, _receive, send):
+        self._entered.release()
+        await self._let_go.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    async def note(message):
+    async def note(self, message):
         if message["type"] == "http.response.start":
-            statuses.append(message["status"])
+            self.statuses.append(message["status"])
 
-    def request(name):
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-        return scope | {PRINCIPAL: Principal(name)}, None, note
+    @asynccontextmanager
+    async def holding(self, bounded, *requests):
+        """While the context lasts these are under way."""
+        async with anyio.create_task_group() as tasks:
+            for scope in requests:
+                tasks.start_soon(bounded, scope, None, self.note)
+            for _ in requests:
+                await self._entered.acquire()
+            yield
+            self._let_go.set()
 
-    bounded = InFlight(wait, 2)
-    async with anyio.create_task_group() as tasks:
-        for name in ("a", "a", "b"):
-            tasks.start_soon(bounded, *request(name))
-        for _ in range(3):
-            await entered.acquire()
+
+def request(name="a", method="POST", path="/mcp", **headers):
+    pairs = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "headers": pairs}
+    return scope | {PRINCIPAL: Principal(name)}
+
+
+@pytest.mark.anyio
+async def test_of_too_many_requests_under_way_the_last_is_refused_and_others_are_not():
+    waiting = Waiting()
+    bounded = InFlight(waiting, 2, 2)
+    async with waiting.holding(bounded, request("a"), request("a"), request("b")):
         assert bounded.under_way == 3
-        await bounded(*request("a"))
-        assert statuses == [429]
-        let_go.set()
-    assert statuses == [429, 200, 200, 200]
+        await bounded(request("a"), None, waiting.note)
+        assert waiting.statuses == [429]
+    assert waiting.statuses == [429, 200, 200, 200]
     assert bounded.under_way == 0
+
+
+STREAMS = [
+    request(method="GET", path="/mcp"),
+    request(method="GET", path="/mcp/"),
+    request(method="GET", path="/sse"),
+    request(method="GET", path="/api/v1/events/stream"),
+    request(mcp_method="subscriptions/listen"),
+    request(path="/ws") | {"type": "websocket", "extensions": {"websocket.http.response": {}}},
+]
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda it: f"{it['method']} {it['path']}")
+@pytest.mark.anyio
+async def test_streams_have_a_bound_of_their_own_whatever_their_clients_accept(stream):
+    waiting, refused = Waiting(), []
+
+    async def note(message):
+        refused.append(message)
+
+    bounded = InFlight(waiting, 1, 2)
+    async with waiting.holding(bounded, request(), stream, stream):
+        assert bounded.under_way == 1
+        await bounded(stream, None, note)
+        assert refused[0]["status"] == 429
+        assert (b"retry-after", b"30") in refused[0]["headers"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/facts", "/api/v1/events", "/metrics"])
+@pytest.mark.anyio
+async def test_who_says_that_it_takes_a_stream_is_bounded_all_the_same(path):
+    waiting = Waiting()
+    bounded = InFlight(waiting, 1, 9)
+    reading = request(method="GET", path=path, accept="text/event-stream")
+    async with waiting.holding(bounded, reading):
+        await bounded(reading, None, waiting.note)
+        assert waiting.statuses == [429]
+
+
+def test_for_a_stream_too_many_its_client_is_told_when_to_come_again(tmp_path):
+    settings = {"MCP_MAX_STREAMS": "1"}
+    with (
+        http_server(tmp_path / "memory.db", **settings) as server,
+        httpx2.Client(headers=AUTHORIZED | ACCEPT, timeout=SECONDS) as web,
+    ):
+        events = f"http://127.0.0.1:{server.port}/api/v1/events/stream"
+        with web.stream("GET", events) as first:
+            assert first.status_code == 200
+            refused = web.get(events)
+            call = web.post(server.url, **LIST)
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "30"
+    assert "MCP_MAX_STREAMS" in refused.json()["detail"]
+    assert call.status_code == 200
+
+
+def test_messages_of_the_older_transports_count_towards_the_rate(tmp_path):
+    settings = {"MCP_RATE_PER_SECOND": "0.5", "MCP_RATE_BURST": "3"}
+    with (
+        http_server(tmp_path / "memory.db", **settings) as server,
+        httpx2.Client(headers=AUTHORIZED | ACCEPT, timeout=SECONDS) as web,
+    ):
+        address = f"http://127.0.0.1:{server.port}/messages?session_id=none"
+        statuses = [web.post(address, json=modern("ping")).status_code for _ in range(4)]
+    assert statuses == [404, 404, 404, 429]

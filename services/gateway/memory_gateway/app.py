@@ -54,6 +54,7 @@ class Door:
     rates: Rates = field(default_factory=partial(LocalRates, DEFAULT_RATE))
     rate: Rate = DEFAULT_RATE
     most_in_flight: int = 256
+    most_streams: int = 256
 
 
 class Application:
@@ -88,7 +89,7 @@ class Application:
         app.router.default = _not_found
         observer.metrics.watch(store_gauges(memory.store))
         observer.metrics.watch(self._gauges)
-        self._in_flight = InFlight(app, door.most_in_flight)
+        self._in_flight = InFlight(app, door.most_in_flight, door.most_streams)
         limited = RateLimit(self._in_flight, door.rates, door.rate.per_second)
         hosts = HostNames((*LOCAL_HOSTS, *door.hosts))
         self._door = BearerDoor(limited, door.verifier)

@@ -173,6 +173,7 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
         _rates(gateway, rate),
         rate,
         gateway.max_in_flight,
+        gateway.max_streams,
     )
     allowed = tools(demo=gateway.enable_demo_tools)
     server = MemoryServer(memory, allowed, gateway.client_id, observer)

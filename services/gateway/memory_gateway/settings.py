@@ -121,6 +121,7 @@ class GatewaySettings(BaseSettings):
     )
     max_sessions: int = Field(1_000, ge=1, le=100_000, description="a number from 1 to 100000")
     max_in_flight: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
+    max_streams: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
     rate_per_second: float = Field(300, gt=0, le=1e6, description="a number above 0, at most 1e6")
     rate_burst: int = Field(1_000, ge=1, le=1_000_000, description="a number from 1 to 1000000")
     embed_changes: bool = Field(default=False, description="on or off")

@@ -2,8 +2,11 @@
 
 import math
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from memory_gateway.asgi import App, Receive, Scope, Send, header, refuse
+from memory_gateway.asgi import App, Headers, Receive, Scope, Send, header, refuse
 from memory_gateway.bounds.rates import Rates
 from memory_gateway.principals import PRINCIPAL, Principal
 
@@ -13,7 +16,14 @@ TOO_MUCH = (
     "This token has {most} requests under way, which is the most (MCP_MAX_IN_FLIGHT): wait for"
     " answers before sending more."
 )
+TOO_MANY_STREAMS = (
+    "This token has {most} streams open, which is the most (MCP_MAX_STREAMS): close one before"
+    " opening another."
+)
 SOON = [(b"retry-after", b"1")]
+LATER = [(b"retry-after", b"30")]
+STREAMS = frozenset({"/mcp", "/mcp/", "/sse", "/api/v1/events/stream"})
+"""What answers GET for as long as its client stays."""
 
 
 class RateLimit:
@@ -35,41 +45,61 @@ class RateLimit:
 
 
 class InFlight:
-    """Answers 429 to who has too many requests under way. Streams are bounded elsewhere."""
+    """Answers 429 to who has too many requests under way, or too many streams open.
 
-    def __init__(self, app: App, most: int) -> None:
+    What is a stream is decided by where a request goes: a client that calls its request one, which
+    can be for listening alone, is counted among the streams for as long as it lasts.
+    """
+
+    def __init__(self, app: App, most: int, most_streams: int) -> None:
         self._app = app
-        self._most = most
-        self._message = TOO_MUCH.format(most=most)
-        self._under_way: Counter[str] = Counter()
+        self._requests = _Share(most, TOO_MUCH.format(most=most), SOON)
+        self._streams = _Share(most_streams, TOO_MANY_STREAMS.format(most=most_streams), LATER)
 
     @property
     def under_way(self) -> int:
-        return self._under_way.total()
+        """Requests, streams aside."""
+        return self._requests.taken.total()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope.get(PRINCIPAL)
-        if principal is None or _is_stream(scope):
+        if principal is None:
             await self._app(scope, receive, send)
-        elif self._under_way[principal.name] >= self._most:
-            await refuse(scope, send, 429, TOO_MANY_REQUESTS, self._message, SOON)
-        else:
-            await self._count(principal.name, scope, receive, send)
+            return
+        share = self._streams if _is_stream(scope) else self._requests
+        if share.is_used_up(principal.name):
+            await refuse(scope, send, 429, TOO_MANY_REQUESTS, share.refusal, share.when)
+            return
+        with share.one_more(principal.name):
+            await self._app(scope, receive, send)
 
-    async def _count(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        self._under_way[name] += 1
+
+@dataclass
+class _Share:
+    """What each principal has of something of which it may have `most` at once."""
+
+    most: int
+    refusal: str
+    when: Headers
+    taken: Counter[str] = field(default_factory=Counter[str])
+
+    def is_used_up(self, name: str) -> bool:
+        return self.taken[name] >= self.most
+
+    @contextmanager
+    def one_more(self, name: str) -> Generator[None]:
+        self.taken[name] += 1
         try:
-            await self._app(scope, receive, send)
+            yield
         finally:
-            self._under_way[name] -= 1
-            if not self._under_way[name]:
-                del self._under_way[name]
+            self.taken[name] -= 1
+            if not self.taken[name]:
+                del self.taken[name]
 
 
 def _is_stream(scope: Scope) -> bool:
     if scope["type"] != "http":
         return True
-    if header(scope, b"mcp-method") == b"subscriptions/listen":
-        return True
-    accept = header(scope, b"accept") or b""
-    return scope["method"] == "GET" and b"text/event-stream" in accept
+    if scope["method"] == "GET":
+        return scope["path"] in STREAMS
+    return header(scope, b"mcp-method") == b"subscriptions/listen"
