@@ -1,5 +1,6 @@
 """Serves the store that the settings name: `python -m memory_store.main`."""
 
+import gc
 import logging
 import signal
 import sys
@@ -38,6 +39,8 @@ def main() -> None:
             timeout_keep_alive=SERVER_IDLE_SECONDS,
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
+        # What is there by now stays, and looking through it for garbage takes 40 ms each time.
+        gc.freeze()
         with suppress(KeyboardInterrupt):
             _Server(config, store).run()
 

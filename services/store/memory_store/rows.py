@@ -27,6 +27,9 @@ PRESENT = (
 OF_KEY = "f.namespace_id = :namespace AND f.key = :key"
 """Which fact is meant, by its namespace's number: a new one has an id that nobody knows yet."""
 
+# `json.dumps` would make an encoder anew for each value.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 SURROGATES = range(0xD800, 0xE000)
 
 
@@ -74,7 +77,7 @@ def event_from(row: Row) -> Event:
 
 
 def to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def matching(namespace: str, prefix: str, tags: tuple[str, ...], now: int) -> Filter:
