@@ -256,6 +256,47 @@ def test_a_request_that_two_parsers_could_read_in_two_ways_is_refused_and_closed
         assert refusal(rest(connection)) == 400
 
 
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+
+
+def test_an_offer_to_speak_another_protocol_is_passed_over(served):
+    body = json.dumps(INITIALIZE).encode()
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Content-Type: application/json\r\nAccept: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+    ).encode()
+    last = head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + b"\r\n"
+    with connected(served.port, head + H2C + b"\r\n" + body, last + body) as connection:
+        responses = rest(connection)
+    assert responses.count(b"HTTP/1.1 200 ") == 2
+    assert responses.count(b'"serverInfo"') == 2
+
+
+NO_HANDSHAKES = {
+    "a POST": HANDSHAKE.replace(b"GET", b"POST"),
+    "a POST with a body": HANDSHAKE.replace(b"GET", b"POST").replace(
+        b"Host", b"Content-Length: 2\r\nHost"
+    )
+    + b"{}",
+    "too many fields": HANDSHAKE.replace(b"Host", b"X: x\r\n" * 200 + b"Host"),
+    "too long a field": HANDSHAKE.replace(b"Host", b"X: " + b"x" * 9_000 + b"\r\nHost"),
+}
+
+
+@pytest.mark.parametrize("said", NO_HANDSHAKES.values(), ids=NO_HANDSHAKES)
+def test_what_is_no_handshake_of_a_websocket_is_refused_and_closed(said):
+    with serving() as (server, port), connected(port, said) as connection:
+        assert rest(connection)[:13] in {b"HTTP/1.1 400 ", b"HTTP/1.1 405 "}
+        wait_for(lambda: not server.server_state.connections)
+
+
+def test_a_websocket_may_be_asked_for_as_of_a_proxy():
+    said = HANDSHAKE.replace(b"GET /", b"GET http://localhost/ws")
+    with serving() as (_, port), connected(port, said) as connection:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 101 ")
+
+
 def test_for_one_connection_too_many_the_one_idle_for_longest_is_closed():
     with serving(most=3) as (_, port), ExitStack() as stack:
         first, second, third = (stack.enter_context(connected(port)) for _ in range(3))

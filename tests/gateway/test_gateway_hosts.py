@@ -92,7 +92,7 @@ def test_a_request_names_its_host_once(served, hosts):
     ("target", "host", "expected"),
     [
         ("http://evil.example/nowhere", "localhost", 421),
-        ("http://evil.example", "localhost", 400),
+        ("http://evil.example", "localhost", 421),
         ("http://localhost@evil.example/nowhere", "localhost", 421),
         ("http://localhost/nowhere", "evil.example", 404),
         ("HTTP://localhost:8000/nowhere?x=http://evil.example/", "localhost", 404),

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import resource
 from asyncio.transports import BaseTransport
 from typing import cast
@@ -25,10 +26,17 @@ HEAD_SECONDS = 10.0
 BODY_SECONDS = 60.0
 STALLED_SECONDS = 30.0
 
+_ABSOLUTE = re.compile(rb"[A-Za-z]+://(?P<host>[^/?#]*)(?P<rest>.*)")
+_OTHER_UPGRADE = re.compile(
+    rb"\r\nupgrade:(?=[^\r\n]*\r\n)(?![ \t]*websocket[ \t]*\r\n)", re.IGNORECASE
+)
 _ticks = itertools.count()
 """The order in which connections became idle, which is finer than any clock."""
 
 BAD = "This is not a valid HTTP/1.1 request."
+NO_HANDSHAKE = (
+    "This is not the handshake of a WebSocket, or its head has too many or too long fields."
+)
 LARGE_HEAD = f"The head of the request is longer than {LARGEST_HEAD} bytes."
 LARGE = f"The request is longer than {LARGEST_REQUEST} bytes."
 LATE = "The request did not arrive in time."
@@ -69,6 +77,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", transport))
         self._reader = SlowReader(self.transport)
         self._lateness: asyncio.TimerHandle | None = None
+        self._between = True
         self._in_head = False
         self._upgraded = False
         self._received = 0
@@ -82,7 +91,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        super().data_received(_without_upgrade(data) if self._between else data)
         if self._upgraded or self.transport.is_closing():
             return
         self._received += len(data)
@@ -104,7 +113,7 @@ class HttpConnection(HttpToolsProtocol):
         self.refuse(400, REFUSED, BAD)
 
     def on_message_begin(self) -> None:
-        self._in_head, self._received = True, 0
+        self._between, self._in_head, self._received = False, True, 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -120,6 +129,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        self._between = True
         self._expect_nothing()
         super().on_message_complete()
 
@@ -148,11 +158,10 @@ class HttpConnection(HttpToolsProtocol):
 
     def _name_host(self) -> None:
         """A request to a proxy names the host in its target, which counts and not the field."""
-        scheme, found, rest = self.url.partition(b"://")
-        if found and scheme.isalpha():
-            host = rest.partition(b"/")[0].partition(b"?")[0]
+        if named := _ABSOLUTE.fullmatch(self.url):
             self.headers[:] = [pair for pair in self.headers if pair[0] != b"host"]
-            self.headers.append((b"host", host))
+            self.headers.append((b"host", named["host"]))
+            self.url = b"/" + named["rest"].removeprefix(b"/")
 
     def _make_room(self) -> None:
         if len(self.connections) <= self.most_connections:
@@ -195,6 +204,13 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._reader.resume()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """The head comes whole, since it was read as HTTP before."""
+        super().data_received(data)
+        if not self.handshake_initiated:
+            self.transport.write(_refusal(400, REFUSED, NO_HANDSHAKE))
+            self.transport.close()
+
     def pause_writing(self) -> None:
         self._reader.pause()
         super().pause_writing()
@@ -232,6 +248,13 @@ class SlowReader:
             self._transport.abort()
         else:
             self.pause()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """Java's HTTP client offers to speak HTTP/2 with its first request, and may be ignored; the
+    parser would take the body, and what follows, for another protocol."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _OTHER_UPGRADE.sub(b"\r\nx-upgrade:", head + end) + rest
 
 
 def _refusal(status: int, code: int, message: str) -> bytes:
