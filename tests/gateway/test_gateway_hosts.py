@@ -242,5 +242,5 @@ def test_the_log_names_the_client_and_not_the_proxy(tmp_path, proxies, address):
         server.process.terminate()
         server.process.wait(SECONDS)
         server.reader.join(SECONDS)
-    [told] = [line for line in server.errors if "401" in line]
+    [told] = [line for line in server.errors if '"status": 401' in line]
     assert f'"address": "{address}"' in told
