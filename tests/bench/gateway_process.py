@@ -3,14 +3,16 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from served import CannotMeasure, environment
 
 TOKEN = "a-token-of-the-bench-0123456789"
 PROGRAM = [sys.executable, "-m", "memory_gateway.main", "--http"]
+BARE = [sys.executable, str(Path(__file__).with_name("bare_gateway.py")), "--http"]
 LISTENS = "listening on "
 UNBOUND = "1000000"
 
@@ -22,7 +24,9 @@ class GatewayProcess:
 
 
 @contextmanager
-def gateway_process(store_url: str, store_secret: str, **settings: str) -> Iterator[GatewayProcess]:
+def gateway_process(
+    store_url: str, store_secret: str, *, program: Sequence[str] = PROGRAM, **settings: str
+) -> Iterator[GatewayProcess]:
     """Without embeddings, and with a rate that no measurement meets, unless settings say so."""
     ours = {
         "MCP_HTTP_PORT": "0",
@@ -34,7 +38,7 @@ def gateway_process(store_url: str, store_secret: str, **settings: str) -> Itera
         "MCP_RATE_BURST": UNBOUND,
     }
     process = subprocess.Popen(
-        PROGRAM, env=environment(ours | settings), stderr=subprocess.PIPE, text=True
+        program, env=environment(ours | settings), stderr=subprocess.PIPE, text=True
     )
     try:
         said = iter(process.stderr or ())

@@ -19,6 +19,7 @@ import starts
 from figures import Figure, machine, table
 from served import CannotMeasure
 
+import gateway
 import store
 from memory_bridge.client import ClientError
 
@@ -29,6 +30,7 @@ PARTS: dict[str, Callable[[], Iterator[Figure]]] = {
     "commits": commits.measure,
     "follow": follow.measure,
     "live": live.measure,
+    "gateway": gateway.measure,
     "ranks": ranks.measure,
     "store": store.measure,
 }
