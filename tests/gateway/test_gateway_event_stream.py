@@ -193,6 +193,16 @@ def test_a_session_may_not_subscribe_to_what_is_out_of_reach(server, token):
     assert "does not reach this namespace" in answer["error"]["message"]
 
 
+def test_what_was_missed_in_several_namespaces_comes_in_order(server, store, token):
+    before = store.event_follow(None).after
+    expected = [f"{number}" for number in range(150)]
+    for number in expected:
+        namespace = "mine" if int(number) % 7 else "ours"
+        store.fact_set(CALLER, FactWrite(namespace=namespace, key=number, value="v"))
+    with following(server, token, after=str(before)) as follower:
+        assert follower.keys(150) == expected
+
+
 def test_a_namespace_out_of_reach_is_refused(server, token):
     headers = {"Authorization": f"Bearer {token}"}
     status, problem = refused(server, headers, namespace="theirs")

@@ -105,12 +105,13 @@ class Wanted:
     def page(self, after: int, context: Context) -> tuple[EventFeed, bool]:
         """Events after that one, not yet chosen, and whether there may be more."""
         places = (None,) if self.namespaces is None else sorted(self.namespaces)
+        limit = max(1, AT_ONCE // max(1, len(places)))
         follow = partial(context.store.event_follow, after)
-        feeds = [follow(place, AT_ONCE, 0.0, self.include_reads) for place in places]
+        feeds = [follow(place, limit, 0.0, self.include_reads) for place in places]
         reached = min((feed.after for feed in feeds), default=after)
         found = [event for feed in feeds for event in feed.events if event.id <= reached]
         found.sort(key=lambda event: event.id)
-        more = any(len(feed.events) == AT_ONCE for feed in feeds)
+        more = any(len(feed.events) == limit for feed in feeds)
         return EventFeed(events=tuple(found), after=reached), more
 
 
