@@ -54,10 +54,17 @@ bench: $(READY) ## Measure speed; with LARGE=1 at 100,000 facts, with DATA=locom
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
+# What one service needs, in the versions that all are tested with.
+SAME = $(COMPILE) --constraint requirements/dev.lock
+
 lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the newest versions
 	$(COMPILE) --extra server --extra otel --output-file requirements/server.lock
 	$(COMPILE) --extra server --extra otel --extra postgres --group dev --constraint requirements/server.lock \
 	  --output-file requirements/dev.lock
+	$(SAME) --extra gateway --extra otel --output-file requirements/gateway.lock
+	$(SAME) --extra store --extra postgres --output-file requirements/store.lock
+	$(SAME) --extra embedder --output-file requirements/embedder.lock
+	$(SAME) --group build --output-file requirements/build.lock
 
 clean: ## Remove what was built; the memory and its token stay
 	rm -rf .venv build dist bench-results .coverage* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
