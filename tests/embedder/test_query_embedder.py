@@ -6,16 +6,15 @@ import pytest
 
 from fakes import FakeEmbedder
 from memory_embedder.client import LocalQueryEmbedder, NoEmbedder, VectorCache
-from memory_embedder.contract import EmbedderUnavailable
+from memory_embedder.contract import EmbedderUnavailable, QueryVector
 from memory_embedder.onnx import OnnxEmbedder
 
 
-def test_a_query_gets_its_vector_and_then_names_the_model():
+def test_a_query_gets_its_vector_and_the_model_that_made_it():
     embedder = FakeEmbedder()
-    queries = LocalQueryEmbedder(embedder)
-    assert queries.model is None
-    assert queries.query("where is the key?") == embedder.embed(["where is the key?"])[0]
-    assert queries.model == embedder.identity.id
+    embedded = LocalQueryEmbedder(embedder).query("where is the key?")
+    assert embedded.vector == embedder.embed(["where is the key?"])[0]
+    assert embedded.model == embedder.identity.id
 
 
 def test_a_repeated_query_is_not_embedded_again():
@@ -36,7 +35,7 @@ def test_what_was_asked_longest_ago_is_forgotten_first():
 def test_a_cache_never_exceeds_its_size():
     cache = VectorCache(3)
     for number in range(100):
-        cache.put(str(number), b"")
+        cache.put(str(number), QueryVector(b"", "model"))
     assert len(cache._vectors) == 3
 
 
@@ -80,7 +79,6 @@ def test_a_missing_model_says_so():
     queries = LocalQueryEmbedder(FakeEmbedder(unavailable="Run the set-up."))
     with pytest.raises(EmbedderUnavailable, match=r"Run the set-up\."):
         queries.query("anything")
-    assert queries.model is None
 
 
 def test_a_failing_embedder_is_unavailable_and_leaks_nothing():
@@ -99,11 +97,10 @@ def test_a_closed_embedder_refuses():
 
 def test_no_embedder_gives_its_reason():
     queries = NoEmbedder("Embeddings are switched off.")
-    assert queries.model is None
     with pytest.raises(EmbedderUnavailable, match="switched off"):
         queries.query("anything")
 
 
 def test_a_query_of_ten_thousand_characters_is_embedded(embedder: OnnxEmbedder):
     queries = LocalQueryEmbedder(embedder, deadline_seconds=30)
-    assert len(queries.query("where is it? " * 770)) == embedder.identity.dimension * 4
+    assert len(queries.query("where is it? " * 770).vector) == embedder.identity.dimension * 4

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from memory_embedder.contract import Embedder, EmbedderUnavailable
+from memory_embedder.contract import Embedder, EmbedderUnavailable, QueryVector
 
 log = logging.getLogger(__name__)
 
@@ -16,11 +16,7 @@ class NoEmbedder:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    @property
-    def model(self) -> str | None:
-        return None
-
-    def query(self, text: str) -> bytes:
+    def query(self, text: str) -> QueryVector:
         del text
         raise EmbedderUnavailable(self._reason)
 
@@ -39,13 +35,9 @@ class LocalQueryEmbedder:
         self._deadline = deadline_seconds
         self._cache = VectorCache(cache_size)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="query-embedder")
-        self._model: str | None = None
+        self._loaded = False
 
-    @property
-    def model(self) -> str | None:
-        return self._model
-
-    def query(self, text: str) -> bytes:
+    def query(self, text: str) -> QueryVector:
         vector = self._cache.get(text)
         return self._wait(self._submit(text)) if vector is None else vector
 
@@ -53,13 +45,13 @@ class LocalQueryEmbedder:
         """Lets what runs finish and refuses what comes."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, text: str) -> Future[bytes]:
+    def _submit(self, text: str) -> Future[QueryVector]:
         try:
             return self._thread.submit(self._embed, text)
         except RuntimeError:
             raise EmbedderUnavailable("The embedder is closing.") from None
 
-    def _wait(self, coming: Future[bytes]) -> bytes:
+    def _wait(self, coming: Future[QueryVector]) -> QueryVector:
         try:
             return coming.result(self._deadline)
         except TimeoutError:
@@ -67,19 +59,20 @@ class LocalQueryEmbedder:
             raise EmbedderUnavailable(self._late()) from None
 
     def _late(self) -> str:
-        if self._model is None:
+        if not self._loaded:
             return "The model is still loading; try again in a moment for a search by meaning."
         return f"The embedder took longer than {self._deadline:g} seconds."
 
-    def _embed(self, text: str) -> bytes:
+    def _embed(self, text: str) -> QueryVector:
         try:
-            [vector] = self._embedder.embed([text])
-            self._model = self._embedder.identity.id
+            [numbers] = self._embedder.embed([text])
+            vector = QueryVector(numbers, self._embedder.identity.id)
         except EmbedderUnavailable:
             raise
         except Exception:
             log.exception("embedding a query failed")
             raise EmbedderUnavailable("The embedder failed on this query.") from None
+        self._loaded = True
         self._cache.put(text, vector)
         return vector
 
@@ -90,15 +83,15 @@ class VectorCache:
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._vectors: OrderedDict[str, bytes] = OrderedDict()
+        self._vectors: OrderedDict[str, QueryVector] = OrderedDict()
 
-    def get(self, text: str) -> bytes | None:
+    def get(self, text: str) -> QueryVector | None:
         with self._lock:
             if text in self._vectors:
                 self._vectors.move_to_end(text)
             return self._vectors.get(text)
 
-    def put(self, text: str, vector: bytes) -> None:
+    def put(self, text: str, vector: QueryVector) -> None:
         with self._lock:
             self._vectors[text] = vector
             self._vectors.move_to_end(text)

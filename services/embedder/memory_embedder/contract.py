@@ -1,7 +1,7 @@
 """What turns text into vectors, in two short protocols. No technology lives here."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from memory_store.contract import ModelIdentity
 
@@ -34,14 +34,19 @@ class Embedder(Protocol):
         ...
 
 
+class QueryVector(NamedTuple):
+    """A query's vector and the `id` of the identity that made it.
+
+    They come together, since the model of a worker elsewhere may change between two queries.
+    """
+
+    vector: bytes
+    model: str
+
+
 class QueryEmbedder(Protocol):
     """What the gateway asks for a query's vector."""
 
-    @property
-    def model(self) -> str | None:
-        """The `id` of the identity of the vectors, None before the model was loaded."""
-        ...
-
-    def query(self, text: str) -> bytes:
+    def query(self, text: str) -> QueryVector:
         """Returns the query's vector. Raises `EmbedderUnavailable` after the deadline."""
         ...

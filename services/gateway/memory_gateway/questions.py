@@ -21,12 +21,11 @@ def search(context: Context, query: SearchQuery) -> tuple[SearchResult, str | No
 def _with_vector(context: Context, query: SearchQuery) -> tuple[SearchQuery, str | None]:
     if query.mode == "lexical":
         return query, None
-    embedder = context.embedder
     try:
-        vector = embedder.query(query.text)
+        embedded = context.embedder.query(query.text)
     except EmbedderUnavailable as unavailable:
         return query, str(unavailable)
-    return query.model_copy(update={"vector": vector, "model": embedder.model}), None
+    return query.model_copy(update=embedded._asdict()), None
 
 
 def set_many(context: Context, writes: Sequence[FactWrite]) -> list[FactOutcome]:
