@@ -5,17 +5,18 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 from corpus import facts
 from figures import Figure, percentile
-from gateway_process import BARE, PROGRAM, gateway_process
-from load import LEGACY, MODERN, SEEDED
+from gateway_process import BARE, GatewayProcess, gateway_process
+from load import LEGACY, MODERN, SEEDED, Asker
 from served import CannotMeasure, new_database
 from store_process import SECRET, StoreProcess, store_process
 
+from memory_store.client import HttpStore
 from memory_store.contract import Caller, FactWrite
 
 LOAD = Path(__file__).with_name("load.py")
@@ -23,8 +24,8 @@ TOOLS = ("memory_get", "memory_set", "memory_search")
 CLIENTS = (1, 16, 64)
 SECONDS = 3.0
 WARM_UP_SECONDS = 1.0
-ROUNDS = 7
-ROUND_SECONDS = 1.5
+WARM_UP_TURNS = 50
+TURNS = 600
 FEWEST_SETS = 300
 SLOWEST_GET = 6
 MOST_OVERHEAD = 10
@@ -39,13 +40,12 @@ def measure() -> Iterator[Figure]:
                 for tool in TOOLS:
                     for clients in CLIENTS:
                         yield from _speed(gateway.url, era, tool, clients)
+                yield from _processor(gateway, store, era)
         yield from _overhead(store)
 
 
 def seed(store: StoreProcess) -> None:
     """Through the client of the store, as the gateway's own writes come."""
-    from memory_store.client import HttpStore  # noqa: PLC0415  drawn from the contract when made
-
     caller = Caller(principal="bench", source_client="bench")
     held = HttpStore(store.url, SECRET)
     writes = [FactWrite(key=key, value=value) for key, value in facts(SEEDED).items()]
@@ -73,22 +73,39 @@ def _speed(url: str, era: str, tool: str, clients: int) -> Iterator[Figure]:
     yield Figure(f"{name}, p99", percentile(times, 99), "ms")
 
 
+def _processor(gateway: GatewayProcess, store: StoreProcess, era: str) -> Iterator[Figure]:
+    """What a write takes of a processor, which other programs on the machine hardly change."""
+    pids = {"gateway": gateway.pid, "store": store.pid}
+    before = {name: _used(pid) for name, pid in pids.items()}
+    calls = len(load(gateway.url, era, "memory_set", 16)["times"])
+    for name, pid in pids.items():
+        took = (_used(pid) - before[name]) / calls * 1000
+        yield Figure(f"processor of the {name} for a memory_set {era}", took, "ms")
+
+
+def _used(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
 def _overhead(store: StoreProcess) -> Iterator[Figure]:
-    """In rounds by turns, so that what else the machine does meets both alike."""
-    with ExitStack() as open_:
-        urls = [
-            open_.enter_context(gateway_process(store.url, SECRET, program=program)).url
-            for program in (PROGRAM, BARE)
-        ]
+    """Call by call in turns, so that what else the machine does meets both alike."""
+    with (
+        gateway_process(store.url, SECRET) as whole,
+        gateway_process(store.url, SECRET, program=BARE) as bare,
+    ):
         for tool in TOOLS:
-            more = [_ratio(urls, tool) for _ in range(ROUNDS)]
-            percent = (statistics.median(more) - 1) * 100
+            pair = [Asker(it.url, MODERN, number, tool) for number, it in enumerate((whole, bare))]
+            times = [[_milliseconds(asker) for asker in pair] for _ in range(WARM_UP_TURNS + TURNS)]
+            with_all, without = map(statistics.median, zip(*times[WARM_UP_TURNS:], strict=True))
             name = f"auth, bounds, metrics and logs: their part of {tool}"
-            yield Figure(name, percent, "%", most=MOST_OVERHEAD)
+            yield Figure(name, (with_all / without - 1) * 100, "%", most=MOST_OVERHEAD)
+            for asker in pair:
+                asker.socket.close()
 
 
-def _ratio(urls: list[str], tool: str) -> float:
-    whole, bare = (
-        statistics.median(load(url, MODERN, tool, 1, ROUND_SECONDS)["times"]) for url in urls
-    )
-    return whole / bare
+def _milliseconds(asker: Asker) -> float:
+    asker.ask()
+    while (took := asker.answer()) is None:
+        pass
+    return took

@@ -4,6 +4,7 @@ import logging
 import queue
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from logging.handlers import QueueHandler
@@ -15,6 +16,9 @@ from pythonjsonlogger.json import JsonFormatter
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MOST_WAITING = 10_000
 LAST_LINES_SECONDS = 1.0
+TOGETHER_SECONDS = 0.05
+"""Lines are written a few at a time: written one by one, each would keep waiting the answer of the
+call that it is about."""
 
 Format = Literal["json", "text"]
 
@@ -77,6 +81,7 @@ class WaitingLines(QueueHandler):
             self._handler.handle(record)
             if self._lines.empty():
                 self._tell_of_dropped()
+                time.sleep(TOGETHER_SECONDS)
         self._tell_of_dropped()
 
     def _tell_of_dropped(self) -> None:
