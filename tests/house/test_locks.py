@@ -17,12 +17,12 @@ EXTRAS = PYPROJECT["project"]["optional-dependencies"]
 GROUPS = PYPROJECT["dependency-groups"]
 DEVELOPERS = [line for line in GROUPS["dev"] if isinstance(line, str)]
 LOCKS = {
-    "server": [f"{OURS}[server,otel]"],
-    "gateway": [f"{OURS}[gateway,otel]"],
+    "server": [f"{OURS}[server,otel,queue]"],
+    "gateway": [f"{OURS}[gateway,otel,queue]"],
     "store": [f"{OURS}[store,postgres]"],
-    "embedder": [f"{OURS}[embedder]"],
+    "embedder": [f"{OURS}[embedder,queue]"],
     "build": GROUPS["build"],
-    "dev": [f"{OURS}[server,otel,postgres]", *GROUPS["build"], *DEVELOPERS],
+    "dev": [f"{OURS}[server,otel,queue,postgres]", *GROUPS["build"], *DEVELOPERS],
 }
 
 
