@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_embedder.settings import EmbedderSettings
+from memory_embedder.settings import EmbedderSettings, RedisSettings
 from memory_gateway.settings import GatewaySettings, variable_names
 from memory_store.settings import ClientSettings, StoreSettings
 
@@ -47,7 +47,7 @@ def url(environment):
 def test_the_settings_table_names_every_setting_and_no_other():
     documented = set(re.findall(r"`((?:MCP|OTEL)_[A-Z_]+)`", README.read_text("utf-8")))
 
-    settings = (GatewaySettings, StoreSettings, ClientSettings, EmbedderSettings)
+    settings = (GatewaySettings, StoreSettings, ClientSettings, EmbedderSettings, RedisSettings)
     known = variable_names(*settings)
     assert documented == known | {"MCP_URL", "MCP_DEBUG"}  # the command line's own
 

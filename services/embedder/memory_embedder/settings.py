@@ -3,14 +3,24 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from platformdirs import user_data_path
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_embedder.models import DEFAULT_MODEL
 
 PREFIX = "MCP_"
+REDIS = ("redis://", "rediss://")
+TWO_URLS = "MCP_REDIS_URL and MCP_REDIS_URL_FILE exclude each other: set one of them"
+TWO_PASSWORDS = (
+    "A password for Redis stands in its address or in the file that MCP_REDIS_PASSWORD_FILE names,"
+    " not in both"
+)
+
+Settings = TypeVar("Settings", bound=BaseSettings)
 
 
 class BadSetting(ValueError):
@@ -53,19 +63,81 @@ class EmbedderSettings(BaseSettings):
         return (installed, users_own)
 
 
+class RedisSettings(BaseSettings):
+    """`url` is where Redis is, None if there is none, with the password wherever it was found."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MCP_REDIS_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
+
+    url: SecretStr | None = Field(
+        default=None, description="redis://… or rediss://…, as in redis://host:6379/0"
+    )
+    url_file: Path | None = None
+    password_file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_files(cls, given: dict[str, Any]) -> dict[str, Any]:
+        url, file = given.get("url"), given.get("url_file")
+        if url and file:
+            raise ValueError(TWO_URLS)
+        if file:
+            url = _content("MCP_REDIS_URL_FILE", file)
+        if url and (password := given.get("password_file")):
+            url = _with_password(str(url), _content("MCP_REDIS_PASSWORD_FILE", password))
+        return given | {"url": url or None}
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url and not url.get_secret_value().startswith(REDIS):
+            raise ValueError("it is no address of a Redis")
+        return url
+
+
+def _with_password(url: str, password: str) -> str:
+    parts = urlsplit(url)
+    if parts.password:
+        raise ValueError(TWO_PASSWORDS)
+    user, place = parts.username or "", parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}"))
+
+
+def _content(variable: str, file: str | Path) -> str:
+    try:
+        return Path(file).expanduser().read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError, RuntimeError):
+        raise ValueError(f"{variable} must be the name of a text file that can be read") from None
+
+
 def read() -> EmbedderSettings:
     """Returns the settings. Raises `BadSetting`."""
+    return _read(EmbedderSettings)
+
+
+def read_redis() -> RedisSettings:
+    """Returns the settings. Raises `BadSetting`."""
+    return _read(RedisSettings)
+
+
+def _read(settings: type[Settings]) -> Settings:
     try:
-        return EmbedderSettings()
+        return settings()
     except ValidationError as error:
-        raise BadSetting(_sentence(error)) from None
+        raise BadSetting(_sentence(settings, error)) from None
 
 
-def _sentence(error: ValidationError) -> str:
-    first = error.errors()[0]
-    name = str(first["loc"][0]).removeprefix(PREFIX.lower())
-    allowed = EmbedderSettings.model_fields[name].description
-    return f"{PREFIX}{name.upper()} must be {allowed}, not {first['input']!r}."
+def _sentence(settings: type[BaseSettings], error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    if not first["loc"]:
+        return f"{first['msg'].removeprefix('Value error, ')}."
+    prefix = str(settings.model_config.get("env_prefix"))
+    name = str(first["loc"][0]).removeprefix(prefix.lower())
+    field, given = settings.model_fields[name], first["input"]
+    # What may be a secret is not repeated.
+    ending = "" if "SecretStr" in str(field.annotation) else f", not {given!r}"
+    return f"{prefix}{name.upper()} must be {field.description}{ending}."
 
 
 def forbid_reports() -> None:

@@ -1,4 +1,4 @@
-"""A model in the gateway's own process, for queries and, if need be, for what was written."""
+"""The model in the gateway's own process, or in a worker's behind a queue."""
 
 import os
 import secrets
@@ -46,6 +46,26 @@ def embedding(store: Store, settings: EmbedderSettings, *, drains: bool) -> Gene
             yield Embedding(queries, drain.nudge)
         finally:
             drain.stop(CLOSING_SECONDS)
+
+
+@contextmanager
+def queued_embedding(settings: EmbedderSettings, url: str) -> Generator[Embedding]:
+    """What a worker elsewhere embeds, told of through the Redis at `url`."""
+    if not settings.embeddings:
+        yield Embedding(NoEmbedder(EMBEDDINGS_OFF))
+        return
+    from memory_embedder.remote import (  # noqa: PLC0415  only this pays for loading Celery
+        NudgeThread,
+        RedisQueryEmbedder,
+    )
+
+    with closing(RedisQueryEmbedder(url, settings.query_deadline_ms / 1000)) as queries:
+        nudges = NudgeThread(url)
+        nudges.start()
+        try:
+            yield Embedding(queries, nudges.nudge)
+        finally:
+            nudges.stop(CLOSING_SECONDS)
 
 
 def _owner() -> str:

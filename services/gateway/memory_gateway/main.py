@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from memory_gateway.pipes import Pipes, claim_pipes
 
 if TYPE_CHECKING:
-    from memory_embedder.settings import EmbedderSettings
+    from memory_embedder.settings import EmbedderSettings, RedisSettings
     from memory_gateway.bounds.rates import Rate, Rates
     from memory_gateway.memory import Memory
     from memory_gateway.observation.observer import Observer
     from memory_gateway.settings import GatewaySettings
     from memory_store.settings import ClientSettings, StoreSettings
 
-    Settings = tuple[GatewaySettings, StoreSettings, EmbedderSettings, ClientSettings]
+    Settings = tuple[
+        GatewaySettings, StoreSettings, EmbedderSettings, ClientSettings, RedisSettings
+    ]
 
 BAD_SETTING = 2
 CANNOT_SERVE = 1
@@ -77,6 +79,7 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
         ServerSettings,
         ClientSettings,
         embedder.EmbedderSettings,
+        embedder.RedisSettings,
     )
     for name, near in gateway.misspelled(known).items():
         sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")
@@ -90,6 +93,7 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
         store,
         embedder.read(),
         _read_address(store, named_on_the_line=bool(database)),
+        embedder.read_redis(),
     )
 
 
@@ -119,11 +123,11 @@ def _serve(settings: "Settings", serve: Callable[["Memory", "Observer"], int]) -
 
 def _memory(settings: "Settings") -> AbstractContextManager["Memory"]:
     """The memory where the settings say that it is: in this process or in another."""
-    gateway, store, embedder, address = settings
+    gateway, store, embedder, address, redis = settings
     if address.url:
         from memory_gateway.remote import reach_memory
 
-        return reach_memory(address, embedder, drains=gateway.embed_changes)
+        return reach_memory(address, embedder, redis, drains=gateway.embed_changes)
     from memory_gateway.embedded import open_memory
 
     return open_memory(store, embedder)
@@ -160,7 +164,7 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
     from memory_gateway.tokens import ClientTokens, InstallationTokens, Tokens
     from memory_gateway.tools.facts import tools
 
-    gateway, store, _, address = settings
+    gateway, store, _, address, redis = settings
     hosts = (gateway.http_host, *gateway.allowed_hosts)
     verifier = Tokens(InstallationTokens(gateway.tokens), ClientTokens(memory.store))
     rate = Rate(gateway.rate_per_second, gateway.rate_burst)
@@ -170,7 +174,7 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
         gateway.allowed_origins,
         gateway.trusted_proxies,
         gateway.max_sessions,
-        _rates(gateway, rate),
+        _rates(redis, rate),
         rate,
         gateway.max_in_flight,
         gateway.max_streams,
@@ -187,14 +191,14 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
     return 0
 
 
-def _rates(settings: "GatewaySettings", rate: "Rate") -> "Rates":
-    if settings.redis_url is None:
+def _rates(redis: "RedisSettings", rate: "Rate") -> "Rates":
+    if redis.url is None:
         from memory_gateway.bounds.rates import LocalRates
 
         return LocalRates(rate)
     from memory_gateway.bounds.redis_rates import RedisRates
 
-    return RedisRates(settings.redis_url.get_secret_value(), rate)
+    return RedisRates(redis.url.get_secret_value(), rate)
 
 
 def _complain(error: Exception | str, code: int) -> int:

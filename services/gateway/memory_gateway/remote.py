@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 
-from memory_embedder.settings import EmbedderSettings
-from memory_gateway.embedding import embedding
+from memory_embedder.settings import EmbedderSettings, RedisSettings
+from memory_gateway.embedding import Embedding, embedding, queued_embedding
 from memory_gateway.memory import CannotOpen, Memory
 from memory_store.client import HttpStore
 from memory_store.contract import Store, StoreError, Unavailable
@@ -16,18 +16,28 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def reach_memory(
-    address: ClientSettings, embedder: EmbedderSettings, *, drains: bool
+    address: ClientSettings, embedder: EmbedderSettings, redis: RedisSettings, *, drains: bool
 ) -> Generator[Memory]:
-    """A store that does not answer yet prevents nothing: it is asked again with every call.
+    """With a Redis, and unless this process `drains`, a worker behind it embeds everything.
+
+    A store that does not answer yet prevents nothing: it is asked again with every call.
 
     Raises `CannotOpen` when what answers will never be of use.
     """
     with (
         closing(_connect(address)) as store,
-        embedding(store, embedder, drains=drains) as embeds,
+        _embedding(store, embedder, redis, drains=drains) as embeds,
     ):
         _greet(store, address)
         yield Memory(store, embeds.queries, embeds.nudge)
+
+
+def _embedding(
+    store: Store, embedder: EmbedderSettings, redis: RedisSettings, *, drains: bool
+) -> AbstractContextManager[Embedding]:
+    if redis.url and not drains:
+        return queued_embedding(embedder, redis.url.get_secret_value())
+    return embedding(store, embedder, drains=drains)
 
 
 def _connect(address: ClientSettings) -> HttpStore:

@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -125,7 +124,6 @@ class GatewaySettings(BaseSettings):
     rate_per_second: float = Field(300, gt=0, le=1e6, description="a number above 0, at most 1e6")
     rate_burst: int = Field(1_000, ge=1, le=1_000_000, description="a number from 1 to 1000000")
     embed_changes: bool = Field(default=False, description="on or off")
-    redis_url: SecretStr | None = Field(None, description="redis://… or rediss://…")
     client_id: str | None = Field(
         None, max_length=128, description="a name of at most 128 characters"
     )
@@ -155,13 +153,6 @@ class GatewaySettings(BaseSettings):
         if previous_file:
             found["auth_token_previous"] = _previous_token_in(Path(previous_file))
         return given | found
-
-    @field_validator("redis_url")
-    @classmethod
-    def _check_redis(cls, given: SecretStr | None) -> SecretStr | None:
-        if given and not given.get_secret_value().startswith(("redis://", "rediss://")):
-            raise ValueError
-        return given
 
     @model_validator(mode="after")
     def _check_tokens(self) -> Self:
