@@ -134,6 +134,21 @@ def test_sigterm_lets_http_calls_be_answered_within_the_grace(tmp_path, era, acc
         assert result["structuredContent"]["problem"]["retryable"]
 
 
+@pytest.mark.parametrize("era", ["handshake", "newer"])
+def test_a_response_that_never_comes_has_not_begun(tmp_path, era):
+    database = tmp_path / "memory.db"
+    with (
+        http_server(database, MCP_ENABLE_DEMO_TOOLS="1") as server,
+        ThreadPoolExecutor(1) as threads,
+        held(database) as is_held,
+    ):
+        calling = threads.submit(hold, server, era, ACCEPT["Accept"], 30)
+        wait_for(is_held)
+        server.stop(signal.SIGKILL)
+        with pytest.raises(httpx2.RemoteProtocolError, match="without sending a response"):
+            calling.result(SECONDS)
+
+
 def test_sigterm_ends_twenty_idle_streams_at_once_and_without_a_word(tmp_path):
     with http_server(tmp_path / "memory.db") as server, ExitStack() as streams:
         web = streams.enter_context(httpx2.Client(timeout=SECONDS, headers=AUTHORIZED | ACCEPT))

@@ -85,8 +85,9 @@ class Tolerance:
         answer_with_json = bool(accepted) and accepted <= {JSON, b"application/*"}
         if not accepted or accepted & (STREAMS if _opens_stream(scope) else ACCEPTABLE):
             scope = _accepting_both(scope)
-        if answer_with_json and not _opens_stream(scope):
-            send = StreamToJson(send, scope.get(REQUEST_ID))
+        if not _opens_stream(scope):
+            number = scope.get(REQUEST_ID)
+            send = StreamToJson(send, number) if answer_with_json else LateHead(send)
         await self._app(scope, receive, send)
 
 
@@ -114,6 +115,27 @@ def _tidied(scope: Scope) -> Scope:
         for name, value in scope["headers"]
     ]
     return {**scope, "headers": headers}
+
+
+class LateHead:
+    """Begins an event stream no sooner than there is something in it.
+
+    Where no response has begun a client takes a broken connection for what it is. Some wait for
+    the rest of one that has begun, though nobody will send it, as long as their patience lasts.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_event_stream(message):
+            self._start = message
+            return
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._send(start)
+        await self._send(message)
 
 
 class StreamToJson:
