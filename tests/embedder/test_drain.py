@@ -103,6 +103,31 @@ def test_an_interruption_keeps_what_is_done_and_gives_back_the_rest():
     assert drain(store, FakeEmbedder(), "b") == BATCH - 3
 
 
+class SlowEmbedder(FakeEmbedder):
+    """Takes six seconds a text."""
+
+    def embed(self, texts):
+        self.clock.advance(6)
+        return super().embed(texts)
+
+
+class SpyingStore(FakeChanges):
+    def vector_put(self, owner, model, vectors):
+        self.put.append(len(vectors))
+        return super().vector_put(owner, model, vectors)
+
+
+def test_long_texts_are_put_in_smaller_batches_so_that_no_lease_runs_out():
+    embedder = SlowEmbedder()
+    embedder.clock = clock = FakeClock()
+    store = SpyingStore(clock)
+    store.put = []
+    for subject in range(5):
+        store.write(subject, f"fact {subject}")
+    assert drain(store, embedder, "a", clock=clock) == 5
+    assert store.put == [2, 2, 1]
+
+
 def test_an_error_of_the_store_is_the_caller_s():
     store = written(1)
     store.raises = Busy("another process writes")

@@ -2,12 +2,14 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from memory_embedder.contract import Embedder, EmbedderUnavailable
 from memory_store.contract import Change, Invalid, Store, StoreError, SubjectVectors
 
 BATCH = 8  # few, so that no lease runs out and other workers get their share
+LEASE_SECONDS = 20.0  # after which another takes over what a dead worker had
 FAILED = "The embedder failed on this text."
 
 log = logging.getLogger(__name__)
@@ -18,6 +20,7 @@ def drain(
     embedder: Embedder,
     owner: str,
     interrupted: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Embeds changes, oldest first, until none is left or `interrupted` between two texts.
 
@@ -27,11 +30,14 @@ def drain(
     """
     model = embedder.identity.id
     embedded = 0
-    while changes := store.change_take(owner, model, limit=BATCH):
+    while not interrupted() and (changes := _take(store, owner, model)):
+        late = clock() + LEASE_SECONDS / 2
+
+        def enough(late: float = late) -> bool:
+            return interrupted() or clock() > late
+
         try:
-            vectors = _vectors(store, embedder, owner, changes, interrupted)
-            if vectors:
-                embedded += store.vector_put(owner, model, vectors)
+            embedded += _drain(store, embedder, owner, changes, enough)
         except Invalid:
             # Leases that run out count as tries, so vectors that the store will never take end.
             raise
@@ -39,31 +45,43 @@ def drain(
             with contextlib.suppress(StoreError):
                 store.change_release(owner)
             raise
-        if interrupted():
-            store.change_release(owner)
-            break
     return embedded
 
 
-def _vectors(
+def _take(store: Store, owner: str, model: str) -> list[Change]:
+    return store.change_take(owner, model, limit=BATCH, lease_seconds=LEASE_SECONDS)
+
+
+def _drain(
     store: Store,
     embedder: Embedder,
     owner: str,
     changes: Sequence[Change],
-    interrupted: Callable[[], bool],
-) -> list[SubjectVectors]:
+    enough: Callable[[], bool],
+) -> int:
+    """Embeds a batch, or with long texts the part of it that its lease is sure to last for."""
     vectors: list[SubjectVectors] = []
+    done = 0
     for change in changes:
-        if interrupted():
+        if done and enough():
             break
-        try:
-            vectors.append(_embed(embedder, change))
-        except EmbedderUnavailable:
-            raise
-        except Exception:
-            log.exception("embedding change %d failed", change.sequence)
-            store.change_fail(owner, change.sequence, FAILED)
-    return vectors
+        vectors += _vectors(store, embedder, owner, change)
+        done += 1
+    embedded = store.vector_put(owner, embedder.identity.id, vectors) if vectors else 0
+    if done < len(changes):
+        store.change_release(owner)
+    return embedded
+
+
+def _vectors(store: Store, embedder: Embedder, owner: str, change: Change) -> list[SubjectVectors]:
+    try:
+        return [_embed(embedder, change)]
+    except EmbedderUnavailable:
+        raise
+    except Exception:
+        log.exception("embedding change %d failed", change.sequence)
+        store.change_fail(owner, change.sequence, FAILED)
+        return []
 
 
 def _embed(embedder: Embedder, change: Change) -> SubjectVectors:

@@ -5,7 +5,7 @@ import threading
 
 from memory_embedder.contract import Embedder, EmbedderUnavailable
 from memory_embedder.drain import drain
-from memory_store.contract import ModelIdentity, Store, StoreError
+from memory_store.contract import ModelIdentity, Store, StoreError, Unavailable
 
 LONGEST_PAUSE = 60.0
 LONGEST_PAUSE_FOR_THE_STORE = 2.0  # contention passes soon
@@ -80,6 +80,8 @@ class DrainThread:
             drain(self._store, self._embedder, self._owner, self._stopped.is_set)
         except (EmbedderUnavailable, StoreError) as error:
             self._report(str(error))
+            if isinstance(error, Unavailable):
+                self._in_use = None  # what comes back may be another store
             passing = isinstance(error, StoreError) and error.retryable
             return LONGEST_PAUSE_FOR_THE_STORE if passing else LONGEST_PAUSE
         except Exception:
