@@ -1,10 +1,14 @@
 """The database file: whose it is, who makes it, and who else writes to it."""
 
 import contextlib
+import multiprocessing
+import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +22,7 @@ from store.holders import Hand, Meaning
 
 ALICE = Caller(principal="token:alice", source_client="alice")
 WAIT_SECONDS = 20
+NOBODY = 65534
 
 
 FILES = {
@@ -71,6 +76,35 @@ def test_a_file_that_cannot_be_opened_is_a_sentence(tmp_path):
     with pytest.raises(StoreError, match="cannot be opened") as error:
         SqliteEngine(tmp_path / "file" / "memory.db")
     assert str(tmp_path) not in error.value.message
+
+
+def said_on_opening(path, user, said):
+    if os.geteuid() == 0:
+        os.setuid(user)
+    try:
+        SqliteEngine(path)
+    except StoreError as error:
+        said.put(error.message)
+    else:
+        said.put("")
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o500])
+@pytest.mark.parametrize("place", ["memory.db", "new/memory.db"])
+def test_a_folder_that_belongs_to_another_is_named_with_both_users(place, mode):
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # where any user gets to
+        folder = Path(name)
+        folder.chmod(mode)
+        # Root may write anywhere, so somebody else must try; a fork needs no Python of his own.
+        processes = multiprocessing.get_context("fork")
+        said = processes.SimpleQueue()
+        user = NOBODY if os.geteuid() == 0 else os.geteuid()
+        process = processes.Process(target=said_on_opening, args=(folder / place, user, said))
+        process.start()
+        message = said.get()
+        process.join(20)
+    assert f"{folder}, which belongs to user {os.geteuid()}" in message
+    assert f"by user {user}, as whom this runs; change its owner (chown -R {user})" in message
 
 
 def test_a_folder_is_refused_with_what_to_do(tmp_path):

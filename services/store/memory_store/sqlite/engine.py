@@ -12,7 +12,7 @@ from memory_store.contract import Unavailable
 from memory_store.engine import Question, Session
 from memory_store.sqlite.connection import SqliteSession, connect
 from memory_store.sqlite.errors import translate
-from memory_store.sqlite.file import OpenedFile, prepare
+from memory_store.sqlite.file import OpenedFile, prepare, why_not
 from memory_store.sqlite.text import SqliteText
 from memory_store.sqlite.vectors import SqliteVectors
 from memory_store.sqlite.writer import Writer
@@ -20,6 +20,7 @@ from memory_store.watch import Watch
 
 Result = TypeVar("Result")
 
+NO_FOLDER = "the database cannot be opened: its folder cannot be made"
 READERS_KEPT = 8
 LOOK_SECONDS = 0.025
 """How often one who waits looks for what other processes wrote: nobody announces it."""
@@ -44,9 +45,9 @@ class SqliteEngine:
             self._file = OpenedFile(path)
             self._writer = Writer(self._file, self._patience, self._watch.commit)
         except sqlite3.Error as error:
-            raise translate(error) from error
+            raise why_not(path) or translate(error) from error
         except OSError as error:
-            raise Unavailable("the database cannot be opened: its folder cannot be made") from error
+            raise why_not(path) or Unavailable(NO_FOLDER) from error
 
     @contextlib.contextmanager
     def read(self) -> Generator[SqliteSession]:

@@ -75,6 +75,29 @@ def make(path: Path) -> bool:
     return True
 
 
+def why_not(path: Path) -> Unavailable | None:
+    """Returns what to do about a file that could not be opened because of who it belongs to.
+
+    None if it may be written to, as far as that can be told.
+    """
+    try:
+        folder = next(place for place in path.parents if place.exists())
+        place = next((place for place in (folder, path) if not _may_write(place)), None)
+        if place is None:
+            return None
+        owner, user = place.stat().st_uid, os.geteuid()
+    except OSError:
+        return None
+    return Unavailable(
+        f"the database cannot be opened: {place}, which belongs to user {owner}, may not be"
+        f" written to by user {user}, as whom this runs; change its owner (chown -R {user}) or mode"
+    )
+
+
+def _may_write(place: Path) -> bool:
+    return not place.exists() or os.access(place, os.W_OK)
+
+
 def user_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()["user_version"])
 
