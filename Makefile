@@ -13,7 +13,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run test test-long test-minimal node-clients check coverage bench lock clean
+.PHONY: help setup run up down clean-data logs test test-all test-long test-minimal node-clients check coverage bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -26,8 +26,23 @@ run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
 	  $(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(32))' >'$(TOKEN)'; }
 	@unset MCP_AUTH_TOKEN; export MCP_AUTH_TOKEN_FILE='$(TOKEN)'; exec $(BIN)/memory-bridge serve --http
 
+up: ## Start the stack of containers and say how to connect to it; PROFILE=extended keeps the memory in Postgres
+	@PROFILE='$(PROFILE)' infra/compose/stack up
+
+down: ## Stop the stack; its memory stays
+	@infra/compose/stack down
+
+clean-data: ## Stop the stack and delete its memory; asks first, unless YES=1
+	@YES='$(YES)' infra/compose/stack clean-data
+
+logs: ## Follow what the stack logs
+	@infra/compose/stack logs
+
 test: $(READY) ## Run the tests; they need neither Docker nor a network
 	$(BIN)/pytest
+
+test-all: $(READY) ## Run the tests and those in containers; with REQUIRE_DOCKER=1 a missing engine is a failure
+	$(BIN)/pytest --containers
 
 test-long: $(READY) ## Run the tests with 50 and 20 kills of a store instead of a few
 	$(BIN)/pytest --rounds 50
@@ -43,7 +58,11 @@ check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*sh$$/ { print FILENAME }' | xargs $(BIN)/shellcheck
-	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py
+	$(BIN)/hadolint infra/compose/Dockerfile
+	$(BIN)/yamllint --strict infra/compose
+	if docker compose version >/dev/null 2>&1; then cd infra/compose && \
+	  docker compose -f compose.yaml config -q && docker compose -f compose.yaml -f compose.extended.yaml config -q; fi
+	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py tests/house/test_stack.py
 
 coverage: $(READY) ## Run the tests and show which lines they miss
 	$(BIN)/pytest --cov --cov-report=term-missing
@@ -58,12 +77,12 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-vers
 SAME = $(COMPILE) --constraint requirements/dev.lock
 
 lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the newest versions
-	$(COMPILE) --extra server --extra otel --output-file requirements/server.lock
-	$(COMPILE) --extra server --extra otel --extra postgres --group dev --constraint requirements/server.lock \
+	$(COMPILE) --extra server --extra otel --extra queue --output-file requirements/server.lock
+	$(COMPILE) --extra server --extra otel --extra queue --extra postgres --group dev --constraint requirements/server.lock \
 	  --output-file requirements/dev.lock
-	$(SAME) --extra gateway --extra otel --output-file requirements/gateway.lock
+	$(SAME) --extra gateway --extra otel --extra queue --output-file requirements/gateway.lock
 	$(SAME) --extra store --extra postgres --output-file requirements/store.lock
-	$(SAME) --extra embedder --output-file requirements/embedder.lock
+	$(SAME) --extra embedder --extra queue --output-file requirements/embedder.lock
 	$(SAME) --group build --output-file requirements/build.lock
 
 clean: ## Remove what was built; the memory and its token stay

@@ -1,0 +1,121 @@
+"""The stack of containers as `make` starts it, with a project, a port and secrets of its own."""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from memory_bridge.client import Client
+
+ROOT = Path(__file__).parents[1]
+COMPOSE = ROOT / "infra" / "compose"
+FILES = {
+    "lean": ("compose.yaml",),
+    "extended": ("compose.yaml", "compose.extended.yaml"),
+}
+COMMAND_SECONDS = 540
+"""How long a command may take: the first `make up` builds images."""
+
+
+class Stack:
+    """`settings` are variables as a user of the stack would set them."""
+
+    def __init__(self, folder: Path, profile: str = "lean", **settings: str) -> None:
+        self.profile = profile
+        self.project = f"memory-bridge-test-{secrets.token_hex(4)}"
+        self.secrets = folder / "the secrets"
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        inherited = {name: value for name, value in os.environ.items() if not _is_ours(name)}
+        ours = {
+            "COMPOSE_PROJECT_NAME": self.project,
+            "MEMORY_BRIDGE_PORT": str(self.port),
+            "MEMORY_BRIDGE_SECRETS": str(self.secrets),
+        }
+        self.environment = inherited | ours | settings
+
+    @property
+    def token(self) -> str:
+        return (self.secrets / "auth_token").read_text()
+
+    def make(self, target: str, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        return self._run(["make", target, f"PROFILE={self.profile}", *words], ROOT, settings)
+
+    def up(self, **settings: str) -> str:
+        """Starts it and returns what `make up` says once all of it is healthy."""
+        done = self.make("up", **settings)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def compose(self, *arguments: str) -> str:
+        files = [word for name in FILES[self.profile] for word in ("--file", name)]
+        done = self._run(["docker", "compose", *files, *arguments], COMPOSE, {})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def wait_until_healthy(self) -> None:
+        self.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "120")
+
+    def run_in(self, service: str, *command: str) -> subprocess.CompletedProcess[str]:
+        files = [word for name in FILES[self.profile] for word in ("--file", name)]
+        words = ["docker", "compose", *files, "exec", "-T", service, *command]
+        return self._run(words, COMPOSE, {})
+
+    def services(self) -> list[str]:
+        return sorted(self.compose("config", "--services").split())
+
+    def inspect(self, service: str) -> dict[str, Any]:
+        """What the engine knows of a service's first container, running or not."""
+        container = self.compose("ps", "--all", "--quiet", service).split()[0]
+        return inspect(container)
+
+    def client(self, name: str = "a-test") -> Client:
+        return Client.http(self.url, token=self.token, name=name)
+
+    def _run(
+        self, command: list[str], folder: Path, settings: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=self.environment | settings,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+
+
+@contextmanager
+def running(folder: Path, profile: str = "lean", **settings: str) -> Iterator[Stack]:
+    """A stack that is up and healthy; afterwards nothing of it is left."""
+    stack = Stack(folder, profile, **settings)
+    try:
+        stack.up()
+        yield stack
+    finally:
+        stack.make("clean-data", YES="1")
+
+
+def inspect(thing: str) -> dict[str, Any]:
+    """What the engine knows of a container, an image or a network."""
+    done = subprocess.run(
+        ["docker", "inspect", thing], capture_output=True, text=True, timeout=60, check=True
+    )
+    return json.loads(done.stdout)[0]
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(("MCP_", "MEMORY_BRIDGE_", "COMPOSE_", "MAKE", "MFLAGS"))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
