@@ -80,14 +80,11 @@ def why_not(path: Path) -> Unavailable | None:
 
     None if it may be written to, as far as that can be told.
     """
-    try:
-        folder = next(place for place in path.parents if place.exists())
-        place = next((place for place in (folder, path) if not _may_write(place)), None)
-        if place is None:
-            return None
-        owner, user = place.stat().st_uid, os.geteuid()
-    except OSError:
+    folder = next(place for place in path.parents if os.access(place, os.F_OK))
+    place = next((place for place in (folder, path) if not _may_write(place)), None)
+    if place is None:
         return None
+    owner, user = place.stat().st_uid, os.geteuid()
     return Unavailable(
         f"the database cannot be opened: {place}, which belongs to user {owner}, may not be"
         f" written to by user {user}, as whom this runs; change its owner (chown -R {user}) or mode"
@@ -95,7 +92,8 @@ def why_not(path: Path) -> Unavailable | None:
 
 
 def _may_write(place: Path) -> bool:
-    return not place.exists() or os.access(place, os.W_OK)
+    """What is not there, or not to be seen, is no hindrance."""
+    return not os.access(place, os.F_OK) or os.access(place, os.W_OK)
 
 
 def user_version(connection: sqlite3.Connection) -> int:
