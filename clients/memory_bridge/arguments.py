@@ -7,9 +7,12 @@ from argparse import ArgumentTypeError
 from typing import Any
 
 LONGEST_TIMEOUT_SECONDS = 86_400.0
+LONGEST_INTERVAL_SECONDS = 3_600.0
 _DEEPEST = 100
 _DASHES = "--"
 _CREDENTIALS = re.compile(r"://\S*@")
+_INTERVAL = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|)", re.ASCII)
+_IN_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0}
 # No word is this: a lone surrogate stands for a byte that is not UTF-8, which is refused before.
 _STAND_IN = "\ud800"
 
@@ -54,6 +57,20 @@ def number(text: str) -> float:
     if not math.isfinite(value):
         raise ArgumentTypeError(f"{text} is not a number that can be compared")
     return value
+
+
+def count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text} is not a whole number from 0 on")
+    return int(text)
+
+
+def interval(text: str) -> float:
+    """Returns the seconds of a short time; a bare number is of seconds."""
+    match = _INTERVAL.fullmatch(text)
+    if not match or (seconds := float(match[1]) * _IN_SECONDS[match[2]]) > LONGEST_INTERVAL_SECONDS:
+        raise ArgumentTypeError(f"{text} is not a time such as 300ms, 2s or 1.5s, up to an hour")
+    return seconds
 
 
 def timeout(text: str) -> float:

@@ -40,10 +40,22 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def start(self, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        """Reads from now on; `on_end` is called once, after the last line and the last words."""
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def start(
+        self,
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        on_words: Callable[[str], None] = lambda _words: None,
+    ) -> None:
+        """Reads from now on; `on_end` is called once, after the last line and the last words.
+
+        `on_words` is called with each line that the child writes to stderr.
+        """
         stdin, stdout, stderr = _pipes(self._process)
-        errors = self._thread(lambda: self._drain(stderr))
+        errors = self._thread(lambda: self._drain(stderr, on_words))
 
         def read() -> None:
             try:
@@ -108,10 +120,12 @@ class Child:
             while line := stdout.readline(MAX_MESSAGE_BYTES):
                 on_line(line)
 
-    def _drain(self, stderr: IO[bytes]) -> None:
+    def _drain(self, stderr: IO[bytes], on_words: Callable[[str], None]) -> None:
         with stderr:
             while line := stderr.readline(_LONGEST_TAIL_LINE):
-                self._tail.append(line.decode("utf-8", "replace").rstrip())
+                words = line.decode("utf-8", "replace").rstrip()
+                self._tail.append(words)
+                on_words(words)
 
 
 def _started(

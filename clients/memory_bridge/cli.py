@@ -11,14 +11,19 @@ from memory_bridge.commands import (
     Answer,
     Command,
     daemon,
+    diff,
     facts,
+    hammer,
     history,
+    inspect,
     operations,
     search,
     serve,
     stats,
     stdio,
+    tail,
     token,
+    undo,
 )
 from memory_bridge.commands.common import add_common
 from memory_bridge.commands.programs import Program
@@ -27,7 +32,16 @@ from memory_bridge.errors import ProtocolError
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
 
-PROGRAMS = (token.PROGRAM, stdio.PROGRAM, daemon.PROGRAM)
+PROGRAMS = (
+    diff.PROGRAM,
+    undo.PROGRAM,
+    inspect.PROGRAM,
+    tail.PROGRAM,
+    hammer.PROGRAM,
+    token.PROGRAM,
+    stdio.PROGRAM,
+    daemon.PROGRAM,
+)
 COMMANDS = (*facts.COMMANDS, *search.COMMANDS, *history.COMMANDS, *stats.COMMANDS)
 
 _EPILOG = f"""\

@@ -2,6 +2,8 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,15 @@ def missing_database(options: Namespace) -> str | None:
         raise WrongUsageError(f"There is no home folder for {file}.") from error
     except OSError:
         return None  # the server will say what is wrong with it
+
+
+@contextmanager
+def opened(options: Namespace, settings: Settings) -> Generator[Memory]:
+    """Yields the memory that was meant, which must be there."""
+    if (missing := missing_database(options)) is not None:
+        raise WrongUsageError(f"There is no database {missing}; `set` would create it.")
+    with client_for(options, settings) as client:
+        yield Memory(client, *caller_of(options, settings))
 
 
 def client_for(options: Namespace, settings: Settings) -> Client:

@@ -13,6 +13,7 @@ from memory_bridge.excerpts import escaped, one_line, width
 Cell = str | int | Callable[[int], str]
 """A function returns what to show in the room, counted in columns, that a line has left."""
 
+_CLEAR = "\x1b[H\x1b[2J"
 _GAP = "  "
 _NARROWEST_ROOM = 24
 _ROOM_IN_A_PIPE = 80
@@ -50,6 +51,10 @@ class Screen:
             text = text if text.endswith("\n") else text + "\n"
         self._write(text)
 
+    def begin_anew(self, *, can_redraw: bool) -> None:
+        """Clears a terminal that can be; elsewhere what comes stands below, after a blank line."""
+        self._write(_CLEAR if self._terminal and can_redraw else "\n")
+
     def json(self, answer: dict[str, Any]) -> None:
         self.line(json.dumps(answer, ensure_ascii=False))
 
@@ -58,12 +63,18 @@ class Screen:
         lines = rows if head is None else [head, *rows]
         cells = [[one_line(str(cell)) for cell in line[:-1]] for line in lines]
         widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
-        room = self._room(sum(widths) + len(_GAP) * len(widths))
-        for row, line in zip(cells, lines, strict=True):
-            padded = [
-                cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths, strict=True)
-            ]
-            self.line(_GAP.join([*padded, _shown(line[-1], room)]).rstrip())
+        for line in lines:
+            self.row(line, widths)
+
+    def row(self, cells: Sequence[Cell], widths: Sequence[int]) -> None:
+        """Writes a line of a table whose columns, but for the last, are at least so wide."""
+        *texts, last = cells
+        shown = [one_line(str(text)) for text in texts]
+        padded = [
+            text + " " * (wide - width(text)) for text, wide in zip(shown, widths, strict=True)
+        ]
+        room = self._room(sum(width(text) + len(_GAP) for text in padded))
+        self.line(_GAP.join([*padded, _shown(last, room)]).rstrip())
 
     def flush(self) -> None:
         with streams.writing(self._out):

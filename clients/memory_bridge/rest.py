@@ -2,15 +2,15 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Sequence
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from memory_bridge import __version__, exits, responses
 from memory_bridge.connections import Connection, Origin, Outgoing
-from memory_bridge.deadline import Deadline
+from memory_bridge.deadline import Deadline, Silence
 from memory_bridge.errors import (
     ClientError,
     ConnectionLost,
@@ -25,6 +25,10 @@ from memory_bridge.messages import Message, as_object
 
 _MCP = "mcp"
 _API = "api/v1/"
+# Three times as long as the server lets a stream be silent.
+_LONGEST_SILENCE_SECONDS = 45.0
+
+Query = Sequence[tuple[str, str | int]]
 
 
 class RestClient:
@@ -45,14 +49,44 @@ class RestClient:
             **_introduction(client_id),
         }
 
-    def call(self, method: str, *path: str, body: Message | None = None) -> Message:
+    def call(
+        self, method: str, *path: str, query: Query = (), body: Message | None = None
+    ) -> Message:
         """Returns what is answered. Raises `ToolFailed` for a problem that the memory has,
         `Unauthorized`, `HTTPFailure`, `ProtocolError`, `ConnectionLost` and `TimedOut`."""
-        deadline = Deadline(self._timeout)
+        target = self._target(path, query)
+        outgoing = Outgoing(method, target, b"", self._headers)
+        if body is not None:
+            headers = {**self._headers, "Content-Type": "application/json"}
+            outgoing = Outgoing(method, target, json.dumps(body).encode(), headers)
+        with self._exchange(outgoing, Deadline(self._timeout)) as (_, response):
+            return _read(response)
+
+    @contextlib.contextmanager
+    def stream(
+        self, *path: str, query: Query = (), last_id: str | None = None
+    ) -> Generator[Iterator[bytes]]:
+        """Yields what is answered as it comes, for as long as the server says something.
+
+        Raises, in the block too, what `call` raises.
+        """
+        resumed = {"Last-Event-ID": last_id} if last_id else {}
+        headers = {**self._headers, "Accept": "text/event-stream", **resumed}
+        outgoing = Outgoing("GET", self._target(path, query), b"", headers)
+        with self._exchange(outgoing, Deadline(self._timeout)) as (connection, response):
+            if response.status != HTTPStatus.OK:
+                _read(response)
+            connection.allow(Silence(_LONGEST_SILENCE_SECONDS))
+            yield responses.chunks(response)
+
+    @contextlib.contextmanager
+    def _exchange(
+        self, outgoing: Outgoing, deadline: Deadline
+    ) -> Generator[tuple[Connection, HTTPResponse]]:
         try:
             with contextlib.closing(self._connect(deadline)) as connection:
-                connection.send(self._outgoing(method, path, body), deadline)
-                return _read(connection.response())
+                connection.send(outgoing, deadline)
+                yield connection, connection.response()
         except TimeoutError as error:
             raise deadline.expired() from error
         except (OSError, HTTPException) as error:
@@ -68,12 +102,9 @@ class RestClient:
         except OSError as error:
             raise Unreachable(f"{self._origin.name} cannot be reached: {error}.") from error
 
-    def _outgoing(self, method: str, path: tuple[str, ...], body: Message | None) -> Outgoing:
+    def _target(self, path: tuple[str, ...], query: Query) -> str:
         target = self._origin.target + "/".join(quote(step, safe="") for step in path)
-        if body is None:
-            return Outgoing(method, target, b"", self._headers)
-        headers: Mapping[str, str] = {**self._headers, "Content-Type": "application/json"}
-        return Outgoing(method, target, json.dumps(body).encode(), headers)
+        return f"{target}?{urlencode(query)}" if query else target
 
 
 def _introduction(client_id: str | None) -> dict[str, str]:

@@ -65,6 +65,18 @@ def debug(environ: Mapping[str, str] = os.environ) -> bool:
     return bool(environ.get("MCP_DEBUG"))
 
 
+def process_number() -> int:
+    """Returns what tells this process from others on the machine."""
+    return os.getpid()
+
+
+def can_redraw(environ: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether a terminal here takes the sequence that clears it."""
+    if sys.platform == "win32":
+        return "WT_SESSION" in environ or "TERM" in environ
+    return environ.get("TERM", "dumb") != "dumb"
+
+
 def token_in(file: str) -> str:
     """Returns the token that a file holds. Raises `WrongUsageError` when it holds none."""
     try:

@@ -9,10 +9,10 @@ import pytest
 from clients.waiting import wait_until
 from memory_bridge.filelock import FileLock
 from memory_bridge.messages import MAX_MESSAGE_BYTES
+from memory_bridge.pauses import pauses
 from memory_bridge.stub.calls import Call, OpenCalls
 from memory_bridge.stub.host import Host
 from memory_bridge.stub.lane import Lane
-from memory_bridge.stub.pauses import pauses
 from memory_bridge.stub.tools import Signature, Toolbox, Traits
 
 KEYED = Traits(keyed=True, takes_client=True)

@@ -1,6 +1,6 @@
 """Stats: counts and sizes."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from memory_bridge.commands import Answer, Command
@@ -13,7 +13,7 @@ def _options(_parser: ArgumentParser) -> None:
     pass
 
 
-def _show(screen: "Screen", answer: Answer, _options: Namespace) -> None:
+def show_stats(screen: "Screen", answer: Answer) -> None:
     screen.table([(name.replace("_", " "), _plain(value)) for name, value in answer.items()])
 
 
@@ -31,6 +31,6 @@ COMMANDS = (
         help="counts, sizes, what awaits its embedding",
         options=_options,
         arguments=lambda _options: {},
-        show=_show,
+        show=lambda screen, answer, _options: show_stats(screen, answer),
     ),
 )

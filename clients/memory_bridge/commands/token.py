@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_bridge.arguments import given
 from memory_bridge.commands.common import add_common
-from memory_bridge.commands.programs import Program
-from memory_bridge.errors import ProtocolError
+from memory_bridge.commands.programs import Program, understanding
 from memory_bridge.exits import NOTHING, OK, WrongUsageError
 
 if TYPE_CHECKING:
@@ -83,14 +82,12 @@ def _run(options: Namespace) -> int:
 
 def _do(action: _Action, office: "Office", options: Namespace, screen: "Screen") -> bool:
     answer = action.ask(office, options)
-    try:
+    with understanding():
         if options.json:
             screen.json(answer)
         else:
             action.show(screen, answer, office, options)
         return action.found(answer)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ProtocolError("The server answered in a form that is unknown here.") from error
 
 
 def _create(office: "Office", options: Namespace) -> Answer:

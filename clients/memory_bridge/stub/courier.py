@@ -9,8 +9,8 @@ from memory_bridge import exits, messages
 from memory_bridge.deadline import Deadline
 from memory_bridge.errors import ClientError, HTTPFailure, MCPError, TimedOut, Unreachable
 from memory_bridge.messages import Message, as_object
+from memory_bridge.pauses import pauses
 from memory_bridge.stub.calls import Call
-from memory_bridge.stub.pauses import pauses
 from memory_bridge.stub.refusals import may_have_arrived, refusal, undelivered
 from memory_bridge.stub.tools import Signature, Toolbox, Traits
 

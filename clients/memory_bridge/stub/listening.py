@@ -6,9 +6,9 @@ from http import HTTPStatus
 from memory_bridge import exits, messages
 from memory_bridge.errors import ClientError, ConnectionLost, HTTPFailure, TimedOut
 from memory_bridge.messages import Message, as_object
+from memory_bridge.pauses import pauses
 from memory_bridge.stub.calls import Call
 from memory_bridge.stub.link import Link
-from memory_bridge.stub.pauses import pauses
 from memory_bridge.stub.refusals import undelivered
 
 UPDATED = "notifications/resources/updated"
