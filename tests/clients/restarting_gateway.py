@@ -13,19 +13,20 @@ SECONDS = 60.0
 
 
 class RestartingGateway:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.token_file = folder / "token"
         self.token_file.write_text(TOKEN)
-        self._database = folder / "memory.db"
+        self.database = folder / "memory.db"
+        self._settings = {"MCP_HTTP_PORT": str(self.port), "MCP_AUTH_TOKEN": TOKEN} | settings
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, wait: bool = True) -> None:
         self._process = subprocess.Popen(
-            command(str(self._database), "--http"),
+            command(str(self.database), "--http"),
             stderr=subprocess.PIPE,
-            env=environment(MCP_HTTP_PORT=str(self.port), MCP_AUTH_TOKEN=TOKEN),
+            env=environment(**self._settings),
         )
         listening = threading.Event()
         threading.Thread(target=self._drain, args=(listening,), daemon=True).start()
