@@ -1,69 +1,21 @@
 """The command `memory-bridge`. It reads its words first; what it needs then is imported then."""
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from memory_bridge import __version__, exits, streams
-from memory_bridge.arguments import is_text, with_stand_ins, without_passwords, without_stand_ins
-from memory_bridge.commands import (
-    Answer,
-    Command,
-    daemon,
-    diff,
-    facts,
-    hammer,
-    history,
-    inspect,
-    operations,
-    search,
-    serve,
-    stats,
-    stdio,
-    tail,
-    token,
-    undo,
-)
-from memory_bridge.commands.common import add_common
+from memory_bridge import exits, parsing, streams
+from memory_bridge.arguments import is_text, with_stand_ins, without_stand_ins
+from memory_bridge.commands import Answer, Command, operations, serve
 from memory_bridge.commands.programs import Program
 from memory_bridge.errors import ProtocolError
 
 if TYPE_CHECKING:
     from memory_bridge.output import Screen
 
-PROGRAMS = (
-    diff.PROGRAM,
-    undo.PROGRAM,
-    inspect.PROGRAM,
-    tail.PROGRAM,
-    hammer.PROGRAM,
-    token.PROGRAM,
-    stdio.PROGRAM,
-    daemon.PROGRAM,
-)
-COMMANDS = (*facts.COMMANDS, *search.COMMANDS, *history.COMMANDS, *stats.COMMANDS)
-
-_EPILOG = f"""\
-Without --url and --db the server at $MCP_URL is asked, or else the default database.
-The token may also be given as $MCP_AUTH_TOKEN or in the file $MCP_AUTH_TOKEN_FILE, and the
-client's name as $MCP_CLIENT_ID. A KEY, VALUE or QUERY that begins with a dash goes after --,
-unless it is a number or the dash alone.
-
-A command that asks no running server starts one for itself, which takes a second or two:
-with $MCP_URL or --url it is answered at once.
-
-token asks the server if there is a --url or $MCP_URL, and works on the store itself otherwise;
-backup, restore FILE, export, import, check, retain and migrate-to work on the store itself, without
-asking a server: on the file that --db names, or else on what the server's settings name.
-
-{exits.EXPLAINED}"""
-
-
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # What cannot be read is repeated, and it may be an address.
-        super().error(without_passwords(message))
+PROGRAMS = parsing.PROGRAMS
+COMMANDS = parsing.COMMANDS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,7 +47,7 @@ def _run(words: list[str]) -> int:
 
 
 def _parsed(words: list[str], options: Namespace) -> Namespace:
-    parser = _parser()
+    parser = parsing.parser()
     if not all(map(is_text, words)):
         parser.error("the arguments are not UTF-8; convert them first")
     try:
@@ -151,22 +103,3 @@ def _answer(command: Command, options: Namespace, screen: "Screen") -> Answer:
         if command.pages and options.all:
             return mine.call_all(command.tool, arguments, command.pages)
         return mine.call(command.tool, arguments)
-
-
-def _parser() -> ArgumentParser:
-    parser = _Parser(
-        prog="memory-bridge",
-        description="One memory that every MCP client shares.",
-        epilog=_EPILOG,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    add_common(parser)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser(serve.NAME, help=serve.HELP).set_defaults(command=None)
-    for command in (*COMMANDS, *operations.OPERATIONS, *PROGRAMS):
-        child = commands.add_parser(command.name, help=command.help, description=command.help)
-        command.options(child)
-        add_common(child)
-        child.set_defaults(command=command)
-    return parser

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 
 from memory_bridge.commands import extras
@@ -9,6 +10,12 @@ from memory_bridge.exits import OK, UNREACHABLE
 
 NAME = "serve"
 HELP = "run the server: memory-bridge serve [FILE] [--http]"
+
+
+def options(parser: ArgumentParser) -> None:
+    """What the server takes, for completion: it reads its words itself."""
+    parser.add_argument("file", nargs="?", metavar="FILE")
+    parser.add_argument("--http", action="store_true", help="listen, instead of stdio")
 
 
 def run(argv: Sequence[str]) -> int:
