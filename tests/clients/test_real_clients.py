@@ -1,9 +1,12 @@
 """Real clients on a real gateway: what they do every day, and when the gateway restarts."""
 
+import importlib.metadata
+import json
 import re
 from concurrent import futures
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -16,6 +19,7 @@ from gateway_serving import AUTHORIZED, TOKEN
 from http_interface import client as web_client
 from http_interface import set_fact
 from lock_holder import lock_held
+from node_clients import FOLDER
 
 pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
 
@@ -23,6 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 WRONG = "a-token-of-nobody-0123456789"
 REFUSED = re.compile(r"401|bearer token is not valid")
 SOON = 10.0
+PAGE = (Path(__file__).parents[2] / "docs" / "connecting.md").read_text("utf-8")
 OVER_HTTP = ("http", "our stub", "mcp-remote")
 
 
@@ -215,3 +220,17 @@ def test_a_call_of_it_is_answered_fails_or_waits_when_the_gateway_is_killed(kill
         assert kill.facts[case]["fact"]["version"] == 1
     else:
         assert not kill.facts[case]["found"]
+
+
+def test_the_page_on_connecting_says_what_is_seen_here():
+    seen = PAGE.partition("## Seen to work")[2]
+    rows = [line for line in seen.splitlines() if line.startswith("|")]
+    assert rows[2:] == [case.row for case in CASES]
+
+
+def test_the_page_on_connecting_names_the_versions_that_are_seen_here():
+    packages = json.loads((FOLDER / "package.json").read_text("utf-8"))["dependencies"]
+    del packages["@modelcontextprotocol/conformance"]
+    versions = packages | {"mcp": importlib.metadata.version("mcp")}
+    for package, version in versions.items():
+        assert re.search(rf"`{package}`\)? {re.escape(version)}\b", PAGE), package
