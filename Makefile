@@ -13,7 +13,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run up down clean-data logs test test-all test-long test-minimal node-clients check coverage bench lock clean
+.PHONY: help setup run up down clean-data logs test test-all test-long test-minimal node-clients check coverage bench soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -44,8 +44,8 @@ test: $(READY) ## Run the tests; they need neither Docker nor a network
 test-all: $(READY) ## Run the tests and those in containers; with REQUIRE_DOCKER=1 a missing engine is a failure
 	$(BIN)/pytest --containers
 
-test-long: $(READY) ## Run the tests with 50 and 20 kills of a store instead of a few
-	$(BIN)/pytest --rounds 50
+test-long: $(READY) ## Run the tests with 50 and 20 kills of a store, 10,000 sessions, a minute of spoiled requests
+	$(BIN)/pytest --rounds 50 --sessions 10000 --fuzz-seconds 60
 
 test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
 	$(BIN)/pytest tests/house/test_base_install.py
@@ -69,6 +69,9 @@ coverage: $(READY) ## Run the tests and show which lines they miss
 
 bench: $(READY) ## Measure speed; with LARGE=1 at 100,000 facts, with DATA=locomo.json search quality
 	$(BIN)/python tests/bench/run.py $(if $(LARGE),--large) $(if $(DATA),'$(DATA)')
+
+soak: $(READY) ## Have 30 mixed clients at work for MINUTES=10 and draw what it costs
+	$(BIN)/python tests/bench/soak.py $(MINUTES)
 
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)

@@ -267,3 +267,21 @@ def test_blanks_around_a_header_are_no_part_of_it(served):
     with closing(HTTPConnection("127.0.0.1", served.port, timeout=SECONDS)) as connection:
         connection.request("POST", "/mcp", body, AUTHORIZED | ACCEPT | names | kind)
         assert connection.getresponse().status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/register",
+    ],
+)
+def test_a_client_is_not_sent_to_an_authorization_server_that_is_not_there(web, path):
+    refused = web.post("/mcp", json=INITIALIZE, headers={"Authorization": "Bearer wrong"})
+    assert refused.status_code == 401
+    assert "resource_metadata" not in refused.headers["www-authenticate"]
+    assert web.get(path).status_code == 401
+    assert web.get(path, headers=AUTHORIZED).status_code == 404
