@@ -1,12 +1,17 @@
 """The real model, prepared beforehand: a test that needs it fails with what to run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from apart import SECRET, store_serving
 from memory_embedder import models, settings
 from memory_embedder.onnx import OnnxEmbedder
+from memory_store.client import HttpStore
+from redis_server import redis_server
+from worker_process import Stack
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +33,13 @@ def copied_model(tmp_path: Path) -> Callable[[], Path]:
         return place
 
     return copy
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    with (
+        redis_server(tmp_path) as redis,
+        store_serving(tmp_path / "memory.db") as serving,
+        closing(HttpStore(serving.url, SECRET)) as store,
+    ):
+        yield Stack(redis, serving, store, tmp_path)

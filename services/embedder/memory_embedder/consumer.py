@@ -10,7 +10,8 @@ from memory_embedder.broker import NUDGE, QUERY, working
 from memory_embedder.contract import EmbedderUnavailable, QueryEmbedder
 from memory_embedder.exchange import BEAT_SECONDS, QUEUE_ERRORS, Answer, Exchange
 
-bootsteps: Any = importlib.import_module("celery.bootsteps")  # it has no types
+bootsteps: Any = importlib.import_module("celery.bootsteps")  # neither has types
+signals: Any = importlib.import_module("celery.signals")
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ def consume(
         exchange.clear_nudge()
         nudge()
 
+    signals.setup_logging.connect(_leave_logging_alone)
     app.steps["consumer"].add(_beating(partial(_beat, exchange, name)))
     app.Worker(
         hostname=name,
@@ -44,6 +46,9 @@ def consume(
         without_heartbeat=True,
         quiet=True,
     ).start()
+
+
+def _leave_logging_alone(**_: Any) -> None: ...
 
 
 def _answer(exchange: Exchange, queries: QueryEmbedder, query: str) -> None:
@@ -75,6 +80,7 @@ def _beating(beat: Callable[[], None]) -> type:
 
         def start(self, parent: Any) -> None:
             beat()
+            log.info("connected to the queues")
             parent.timer.call_repeatedly(BEAT_SECONDS, beat)
 
     return Beating

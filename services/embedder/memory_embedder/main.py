@@ -12,11 +12,13 @@ from contextlib import closing
 from memory_embedder import settings
 from memory_embedder.client import LocalQueryEmbedder
 from memory_embedder.consumer import consume
+from memory_embedder.contract import Embedder
 from memory_embedder.exchange import QUEUE_ERRORS, Exchange
 from memory_embedder.onnx import OnnxEmbedder
 from memory_embedder.settings import EmbedderSettings
 from memory_embedder.worker import DrainThread
 from memory_store.client import HttpStore
+from memory_store.contract import Store
 from memory_store.settings import ClientSettings, SettingsError
 from memory_store.settings import read as read_store
 
@@ -71,25 +73,36 @@ def _work(url: str, embedding: EmbedderSettings, address: ClientSettings) -> int
         raise settings.BadSetting(OFF)
     if address.url is None:
         raise settings.BadSetting(NO_STORE)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    _start_logging()
     embedder = OnnxEmbedder(
         embedding.embedding_model, embedding.model_folders, embedding.embedding_threads
     )
+    store = HttpStore(address.url, address.secret.get_secret_value())  # pyright: ignore[reportAbstractUsage]  its methods are drawn from the contract
+    with closing(store):
+        work(url, store, embedder, embedding.query_deadline_ms / 1000)
+    return 0
+
+
+def _start_logging() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for talkative in ("celery", "httpx2"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)
+
+
+def work(url: str, store: Store, embedder: Embedder, deadline_seconds: float) -> None:
+    """Embeds what is written and what is asked, with one model for both, until a signal comes."""
     name = socket.gethostname()
     owner = f"{name}:{os.getpid()}:{secrets.token_hex(4)}"
-    store = HttpStore(address.url, address.secret.get_secret_value())  # pyright: ignore[reportAbstractUsage]  its methods are drawn from the contract
     drain = DrainThread(store, embedder, owner, preload=True)
     with (
-        closing(store),
         closing(Exchange(url, PATIENCE_SECONDS)) as exchange,
-        closing(LocalQueryEmbedder(embedder, embedding.query_deadline_ms / 1000)) as queries,
+        closing(LocalQueryEmbedder(embedder, deadline_seconds)) as queries,
     ):
         drain.start()
         try:
             consume(url, exchange, queries, drain.nudge, name)
         finally:
             drain.stop(STOPPING_SECONDS)
-    return 0
 
 
 if __name__ == "__main__":
