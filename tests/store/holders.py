@@ -47,6 +47,12 @@ def open_postgres(folder: Path, **options: Any) -> SqlStore:
     return SqlStore(PostgresEngine(emptied_databases().url_for(folder)), **options)
 
 
+def open_contained_postgres(folder: Path, **options: Any) -> SqlStore:
+    from containers import reference_databases  # noqa: PLC0415 - only where there is an engine
+
+    return SqlStore(PostgresEngine(reference_databases().url_for(folder)), **options)
+
+
 class Front:
     """One server for the whole run, in front of whichever store a test has opened."""
 
@@ -82,6 +88,9 @@ HOLDERS = {
     "postgres": Holder(open_postgres),
     "postgres http": Holder(open_postgres, served=True),
 }
+
+# The published image, for the suite: what `HOLDERS` starts is a Postgres of its own build.
+CONTAINED = {"postgres in a container": Holder(open_contained_postgres)}
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def test_what_was_written_is_found_by_meaning_and_has_a_history(stack):
         answer(bob, "memory_set", namespace="story", key=KEY, value=SECOND)
         assert found_by_meaning(alice, "story", QUESTION) == SECOND
         events = answer(alice, "memory_history", namespace="story", key=KEY)["events"]
-    assert [(event["source_client"], event["after"]) for event in events] == [
+    assert [(event["source_client"], event["value_after"]) for event in events] == [
         ("bob", SECOND),
         ("alice", FIRST),
     ]

@@ -1,0 +1,94 @@
+"""Redis and Postgres in containers, of the images that the stack is made from."""
+
+import atexit
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import psycopg
+from testcontainers.community.postgres import PostgresContainer
+from testcontainers.community.redis import RedisContainer
+
+from compose_stack import COMPOSE
+from postgres_server import OPTIONS, Emptied
+from redis_server import SECONDS, free_port, listens
+
+
+class ContainedPostgres:
+    """One server, whose databases are asked for by a user with a password."""
+
+    def __init__(self) -> None:
+        image = image_of("postgres", "compose.extended.yaml")
+        self._container = PostgresContainer(
+            image,
+            username="postgres",
+            password=secrets.token_hex(8),
+            dbname="postgres",
+            driver=None,
+        ).with_command(["postgres", *(word for option in OPTIONS for word in ("-c", option))])
+        self._container.with_env("LANG", "C.UTF-8").start()
+        self._numbers = count(1)
+
+    def new_database(self) -> str:
+        """Returns the address of an empty database."""
+        name = f"memory_{next(self._numbers)}"
+        address = self._container.get_connection_url()
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"{address.rpartition('/')[0]}/{name}"
+
+    def remove(self) -> None:
+        self._container.stop()
+
+
+@cache
+def reference_databases() -> Emptied:
+    """Those of the one server of a test run."""
+    server = ContainedPostgres()
+    atexit.register(server.remove)
+    return Emptied(server)
+
+
+class ContainedRedis:
+    """Kept in memory only, on 127.0.0.1; it can be stopped and started again on its port."""
+
+    def __init__(self, container: RedisContainer, port: int) -> None:
+        self._container = container.get_wrapped_container()
+        self.port = port
+        self.url = f"redis://127.0.0.1:{port}/0"
+
+    def start(self) -> None:
+        self._container.start()
+        deadline = time.monotonic() + SECONDS
+        while not listens(self.port):
+            assert time.monotonic() < deadline, "Redis did not start"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._container.kill()
+        self._container.wait(timeout=SECONDS)
+
+
+@contextmanager
+def redis_container(_folder: Path) -> Iterator[ContainedRedis]:
+    port = free_port()
+    container = RedisContainer(image_of("redis", "compose.yaml"))
+    container.with_bind_ports("6379/tcp", ("127.0.0.1", port))
+    container.with_command(["redis-server", "--save", "", "--protected-mode", "no"])
+    with container:
+        yield ContainedRedis(container, port)
+
+
+def image_of(service: str, file: str) -> str:
+    """The image that the stack takes for a service of others."""
+    text = (COMPOSE / file).read_text(encoding="utf-8")
+    variable = f"{service.upper()}_IMAGE"
+    pinned = re.search(rf"image: \$\{{{variable}:-(\S+)\}}", text)
+    assert pinned, f"{file} has no image of {service}"
+    return os.environ.get(variable) or pinned[1]
