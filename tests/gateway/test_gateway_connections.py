@@ -197,15 +197,32 @@ def test_a_client_that_takes_nothing_is_cut_off(said):
         wait_for(lambda: not server.server_state.connections)
 
 
+def test_when_too_much_waits_those_who_take_nothing_for_longest_are_cut_off(monkeypatch):
+    monkeypatch.setattr(connections, "MOST_UNTAKEN", 1 << 20)
+    said = GET.replace(b"/", b"/large", 1)
+    with serving() as (server, port), ExitStack() as clients:
+        idle = [clients.enter_context(connected(port, said)) for _ in range(50)]
+        for client in idle:
+            assert client.recv(12) == b"HTTP/1.1 200"
+        wait_for(lambda: len(server.server_state.connections) < len(idle) / 2)
+        assert len(rest(idle[0])) < LARGE
+        with connected(port, said) as reading:
+            assert_all_comes(reading)
+
+
+def assert_all_comes(connection):
+    received = 0
+    while received < LARGE:
+        part = connection.recv(1 << 20)
+        assert part, f"cut off after {received} bytes"
+        received += len(part)
+
+
 def test_a_client_that_reads_slowly_but_reads_is_served(monkeypatch):
     monkeypatch.setattr(connections, "STALLED_SECONDS", 1.0)
     with serving() as (_, port), connected(port, GET.replace(b"/", b"/large", 1)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        received = 0
-        while received < LARGE:
-            part = connection.recv(1 << 20)
-            assert part, f"cut off after {received} bytes"
-            received += len(part)
+        assert_all_comes(connection)
 
 
 @pytest.mark.parametrize("how", ["one long field", "many fields", "a long target", "no end at all"])

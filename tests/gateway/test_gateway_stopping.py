@@ -4,6 +4,7 @@ import array
 import fcntl
 import json
 import signal
+import socket
 import sqlite3
 import termios
 import time
@@ -19,6 +20,7 @@ from gateway_serving import (
     INITIALIZE,
     MODERN,
     SECONDS,
+    TOKEN,
     http_server,
     message,
     modern,
@@ -67,6 +69,29 @@ def test_a_signal_ends_it_without_a_word_and_with_the_trail_of_reads_written(tmp
     assert [event.kind for event in events] == ["get"]
 
 
+def test_answers_that_nobody_takes_neither_hold_it_up_nor_pass_for_faults(tmp_path):
+    database = tmp_path / "memory.db"
+    with closing(open_store(StoreSettings(memory_db=database))) as store:
+        large = [FactWrite(key=str(number), value="x" * 16_000) for number in range(100)]
+        store.fact_set_many(CALLER, large)
+    with http_server(database) as server, ExitStack() as clients:
+        for _ in range(5):
+            client = clients.enter_context(closing(socket.socket()))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", server.port))
+            client.sendall(2 * UNTAKEN.encode())
+            assert client.recv(12) == b"HTTP/1.1 200"
+        told = time.monotonic()
+        code, said = server.stop(signal.SIGTERM)
+        assert time.monotonic() - told < SHUTDOWN_SECONDS
+    assert code == 0
+    assert '"ERROR"' not in said
+
+
+UNTAKEN = (
+    "GET /api/v1/facts?limit=1000 HTTP/1.1\r\nHost: localhost\r\n"
+    f"Authorization: Bearer {TOKEN}\r\n\r\n"
+)
 LEGACY_CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 
 

@@ -5,7 +5,7 @@ import itertools
 import re
 import resource
 from asyncio.transports import BaseTransport
-from typing import cast
+from typing import ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -25,6 +25,8 @@ LARGEST_REQUEST = 16 * 1024 * 1024
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 60.0
 STALLED_SECONDS = 30.0
+MOST_UNTAKEN = 64 * 1024 * 1024
+"""Bytes that wait for clients, all together. A connection alone never has too many."""
 
 _ABSOLUTE = re.compile(rb"[A-Za-z]+://(?P<host>[^/?#]*)(?P<rest>.*)")
 _OTHER_UPGRADE = re.compile(
@@ -225,29 +227,59 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
 
 class SlowReader:
-    """Cuts off a client that takes nothing of what waits for it."""
+    """Cuts off a client that takes nothing of what waits for it, and when too much waits for all
+    of them together those that have taken nothing for longest."""
+
+    _waited_for: ClassVar[dict["SlowReader", None]] = {}
+    """Those for whom something waits, in the order of when they were last seen to take any."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._left = 0
         self._look: asyncio.TimerHandle | None = None
 
+    @property
+    def untaken(self) -> int:
+        return self._transport.get_write_buffer_size()
+
     def pause(self) -> None:
         self.resume()
-        self._left = self._transport.get_write_buffer_size()
+        self._waited_for[self] = None
+        self._left = self.untaken
         loop = asyncio.get_running_loop()
         self._look = loop.call_later(STALLED_SECONDS, self._look_again)
+        self._make_room()
 
     def resume(self) -> None:
+        self._waited_for.pop(self, None)
         if self._look is not None:
             self._look.cancel()
             self._look = None
 
+    @classmethod
+    def cut_off_all(cls) -> None:
+        """For a server that stops: what is not taken by now is waited for no longer."""
+        for reader in list(cls._waited_for):
+            reader.cut_off()
+
+    def _make_room(self) -> None:
+        sizes = {it: it.untaken for it in self._waited_for}
+        excess = sum(sizes.values()) - MOST_UNTAKEN
+        for reader, size in sizes.items():
+            if excess <= 0 or reader is self:
+                return
+            reader.cut_off()
+            excess -= size
+
     def _look_again(self) -> None:
-        if self._transport.get_write_buffer_size() >= self._left:
-            self._transport.abort()
+        if self.untaken >= self._left:
+            self.cut_off()
         else:
             self.pause()
+
+    def cut_off(self) -> None:
+        self.resume()
+        self._transport.abort()
 
 
 def _without_upgrade(data: bytes) -> bytes:

@@ -12,7 +12,12 @@ from sse_starlette.sse import AppStatus
 
 from memory_gateway.app import Application
 from memory_gateway.bodies import LARGEST_BODY
-from memory_gateway.connections import WebSocketConnection, allow_connections, http_connections
+from memory_gateway.connections import (
+    SlowReader,
+    WebSocketConnection,
+    allow_connections,
+    http_connections,
+)
 
 GRACE_SECONDS = 3
 ANSWER_SECONDS = 2.3
@@ -123,4 +128,5 @@ class _Server(uvicorn.Server):
 
     async def _give_up(self) -> None:
         await asyncio.sleep(ANSWER_SECONDS)
+        SlowReader.cut_off_all()
         await self._app.give_up()
