@@ -41,7 +41,7 @@ def third_party(folder):
     ("service", "extras"),
     [
         ("store", ["store", "postgres"]),
-        ("embedder", ["embedder", "queue"]),
+        ("embedder", ["embedder", "queue", "torch"]),
         ("gateway", ["gateway", "otel"]),
     ],
 )

@@ -14,7 +14,7 @@ from memory_embedder.client import LocalQueryEmbedder
 from memory_embedder.consumer import consume
 from memory_embedder.contract import Embedder
 from memory_embedder.exchange import QUEUE_ERRORS, Exchange
-from memory_embedder.onnx import OnnxEmbedder
+from memory_embedder.opening import open_embedder
 from memory_embedder.settings import EmbedderSettings
 from memory_embedder.worker import DrainThread
 from memory_store.client import HttpStore
@@ -74,12 +74,9 @@ def _work(url: str, embedding: EmbedderSettings, address: ClientSettings) -> int
     if address.url is None:
         raise settings.BadSetting(NO_STORE)
     _start_logging()
-    embedder = OnnxEmbedder(
-        embedding.embedding_model, embedding.model_folders, embedding.embedding_threads
-    )
     store = HttpStore(address.url, address.secret.get_secret_value())  # pyright: ignore[reportAbstractUsage]  its methods are drawn from the contract
     with closing(store):
-        work(url, store, embedder, embedding.query_deadline_ms / 1000)
+        work(url, store, open_embedder(embedding), embedding.query_deadline_ms / 1000)
     return 0
 
 

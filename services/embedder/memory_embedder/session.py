@@ -1,48 +1,34 @@
 """A loaded model: its tokenizer and its graph. Importing this costs what the packages cost."""
 
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer
 
-from memory_embedder import windows
 from memory_embedder.runtime import onnxruntime
-
-OVERLAP_TOKENS = 40
+from memory_embedder.tokens import Tokens
 
 
 class Session:
     """Callable from any thread; no lock is held while the graph runs."""
 
     def __init__(self, graph: Path, tokenizer: Path, max_tokens: int, threads: int = 1) -> None:
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        # The file as published pads every text to 128 tokens and cuts it off there.
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self._tokens = Tokens(tokenizer, max_tokens)
         self._longest = max_tokens
-        self._size = max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
-        if self._size < 1:
-            raise ValueError(f"{max_tokens} tokens leave no room for a text")
         self._graph = onnxruntime.InferenceSession(
             str(graph), _options(threads), providers=["CPUExecutionProvider"]
         )
         self._inputs: set[str] = {node.name for node in self._graph.get_inputs()}
 
     def windows(self, text: str) -> list[str]:
-        words = _words(self._tokens(text))
-        return windows.cut(text, words, self._size, OVERLAP_TOKENS)
+        return self._tokens.windows(text)
 
     def vector(self, text: str) -> bytes:
         """Runs one text by itself: a quantised graph scales its numbers by all of a batch, which
         would make a text's vector depend on its neighbours, and a batch is no faster.
         """
-        encoding = self._tokens(text)
-        encoding.truncate(self._size)
-        pooled = self._pooled(self._tokenizer.post_process(encoding).ids)
+        pooled = self._pooled(self._tokens.ids(text))
         return (pooled / np.linalg.norm(pooled)).astype("<f4").tobytes()
 
     def dimension(self) -> int:
@@ -51,9 +37,6 @@ class Session:
         Raises whatever the runtime raises when the graph does not take so many tokens.
         """
         return self._pooled([0] * self._longest).size
-
-    def _tokens(self, text: str) -> Encoding:
-        return self._tokenizer.encode(text, add_special_tokens=False)
 
     def _pooled(self, tokens: list[int]) -> NDArray[np.float32]:
         ids = np.array([tokens], dtype=np.int64)
@@ -72,9 +55,3 @@ def _options(threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     return options
-
-
-def _words(encoding: Encoding) -> list[windows.Word]:
-    tokens = zip(encoding.word_ids, encoding.offsets, strict=True)
-    groups = (list(group) for _, group in groupby(tokens, key=itemgetter(0)))
-    return [windows.Word(start=group[0][1][0], tokens=len(group)) for group in groups]

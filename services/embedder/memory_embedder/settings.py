@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from platformdirs import user_data_path
@@ -37,6 +37,9 @@ class EmbedderSettings(BaseSettings):
         default=DEFAULT_MODEL,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         description="the name of a model, for example all-MiniLM-L6-v2",
+    )
+    embedding_runtime: Literal["onnx", "transformer"] = Field(
+        default="onnx", description="onnx or transformer"
     )
     model_dir: Path | None = Field(default=None, description="a folder that holds models")
     preload_model: bool = Field(default=False, description="on or off")
@@ -91,9 +94,14 @@ class RedisSettings(BaseSettings):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: SecretStr | None) -> SecretStr | None:
-        if url and not url.get_secret_value().startswith(REDIS):
+        if url and not _is_of_a_redis(url.get_secret_value()):
             raise ValueError("it is no address of a Redis")
         return url
+
+
+def _is_of_a_redis(url: str) -> bool:
+    """Raises `ValueError` if it is no URL at all."""
+    return url.startswith(REDIS) and urlsplit(url).port != 0
 
 
 def _with_password(url: str, password: str) -> str:

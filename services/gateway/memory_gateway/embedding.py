@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memory_embedder.client import LocalQueryEmbedder, NoEmbedder
 from memory_embedder.contract import QueryEmbedder
-from memory_embedder.onnx import OnnxEmbedder
+from memory_embedder.opening import open_embedder
 from memory_embedder.settings import EmbedderSettings
 from memory_embedder.worker import DrainThread
 from memory_gateway.memory import nobody
@@ -33,9 +33,7 @@ def embedding(store: Store, settings: EmbedderSettings, *, drains: bool) -> Gene
     if not settings.embeddings:
         yield Embedding(NoEmbedder(EMBEDDINGS_OFF))
         return
-    embedder = OnnxEmbedder(
-        settings.embedding_model, settings.model_folders, settings.embedding_threads
-    )
+    embedder = open_embedder(settings)
     with closing(LocalQueryEmbedder(embedder, settings.query_deadline_ms / 1000)) as queries:
         if not drains:
             yield Embedding(queries)
