@@ -2,11 +2,16 @@
 
 import json
 import logging
+import os
 import re
+import resource
 import signal
 import stat
+import sys
 import threading
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -22,7 +27,8 @@ from gateway_serving import (
     modern,
     stdio_server,
 )
-from memory_gateway.observation.call import request_id
+from memory_gateway.observation.call import Call, request_id
+from memory_gateway.observation.debug_log import CannotLog, DebugLog
 from memory_gateway.observation.logs import MOST_WAITING, WaitingLines
 
 VALUE = "a-value-that-no-log-may-hold"
@@ -130,6 +136,68 @@ def test_the_debug_log_has_every_tool_call_whole_and_is_its_owners_alone(tmp_pat
     assert TOKEN not in log.read_text("utf-8")
 
 
+def test_a_debug_log_that_cannot_be_written_stops_no_call_and_tells_no_value(tmp_path, web):
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no device that is always full")
+    with http_server(tmp_path / "memory.db", MCP_DEBUG_LOG=str(full)) as server:
+        for number in range(3):
+            stored = call(web, server.url, "memory_set", key=f"k{number}", value=VALUE)
+            assert stored.json()["result"]["isError"] is False
+        code, said = server.stop(signal.SIGTERM)
+    assert code == 0
+    assert said.count("MCP_DEBUG_LOG cannot be written") == 1
+    assert VALUE not in said
+    assert "Traceback" not in said
+
+
+def test_a_debug_log_that_is_a_pipe_which_nobody_reads_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CannotLog, match="MCP_DEBUG_LOG"):
+        DebugLog(tmp_path / "pipe")
+
+
+@contextmanager
+def no_file_may_grow():
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_debug_log_says_once_that_it_fails_and_goes_on_when_it_can(tmp_path, caplog):
+    path = tmp_path / "debug.log"
+    with closing(DebugLog(path)) as log, caplog.at_level(logging.INFO):
+        with no_file_may_grow():
+            for _ in range(3):
+                log.keep(Call("1", "memory_get", "mcp"), {"key": VALUE}, None)
+        log.keep(Call("2", "memory_get", "mcp"), {"key": "kept"}, None)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert VALUE not in caplog.text
+    assert json.loads(path.read_text("utf-8").splitlines()[-1])["arguments"] == {"key": "kept"}
+
+
+def test_what_clients_say_cannot_pass_for_another_line_of_the_log():
+    forged = "x\n{FORGED}\r{FORGED}\x1b[2J\u2028{FORGED}\x85"
+    written = []
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(logging.Formatter("%(message)s").format(record))
+    waiting = WaitingLines(handler)
+    try:
+        int("x")
+    except ValueError:
+        record = logging.makeLogRecord({"msg": "%s failed", "args": (forged,)})
+        record.exc_info = sys.exc_info()
+        waiting.handle(record)
+    waiting.finish()
+    first, second, *_ = written[0].splitlines()
+    assert first.count("FORGED") == 3
+    assert first.isprintable()
+    assert second.startswith("Traceback")
+
+
 def test_on_stdio_the_debug_log_is_kept_too_and_standard_error_stays_quiet(tmp_path):
     log = tmp_path / "debug.log"
     with stdio_server(tmp_path / "memory.db", MCP_DEBUG_LOG=str(log)) as server:
@@ -149,6 +217,9 @@ def test_on_stdio_the_debug_log_is_kept_too_and_standard_error_stays_quiet(tmp_p
         ({"MCP_LOG_FORMAT": "xml"}, "MCP_LOG_FORMAT must be json or text"),
         ({"MCP_RATE_PER_SECOND": "0"}, "MCP_RATE_PER_SECOND must be a number above 0"),
         ({"MCP_REDIS_URL": "http://x"}, "MCP_REDIS_URL must be redis://"),
+        ({"MCP_REDIS_URL": "redis://host:port"}, "MCP_REDIS_URL must be redis://"),
+        ({"MCP_REDIS_URL": "redis://host:99999"}, "MCP_REDIS_URL must be redis://"),
+        ({"MCP_REDIS_URL": "redis://[::1"}, "MCP_REDIS_URL must be redis://"),
     ],
 )
 def test_a_bad_setting_is_named_at_the_start(tmp_path, setting, said):

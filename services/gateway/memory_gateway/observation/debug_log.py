@@ -6,12 +6,15 @@ It holds values, so only its owner may read it, and it is written only when aske
 import json
 import logging
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
 from memory_gateway.observation.call import Call
+
+logger = logging.getLogger(__name__)
 
 LARGEST_FILE = 50_000_000
 OLDER_FILES = 4
@@ -56,7 +59,8 @@ class DebugLog:
         self._file.emit(logging.makeLogRecord({"msg": line}))
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # the disk is full, as was said
+            self._file.close()
 
 
 class _Lines(logging.Formatter):
@@ -67,6 +71,23 @@ class _Lines(logging.Formatter):
 
 
 class _PrivateFile(RotatingFileHandler):
+    _failed = False
+
     def _open(self) -> Any:
-        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        # Without O_NONBLOCK a pipe that nobody reads would be waited for instead of refused.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK
+        os.close(os.open(self.baseFilename, flags, 0o600))
         return super()._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        failed_before, self._failed = self._failed, False
+        super().emit(record)
+        if self._failed and not failed_before:
+            logger.warning("MCP_DEBUG_LOG cannot be written: calls are missing in it from now on")
+        elif failed_before and not self._failed:
+            logger.info("MCP_DEBUG_LOG is written again")
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  as logging calls it
+        """Unlike logging's own, tells nobody the record, which holds values."""
+        del record
+        self._failed = True

@@ -20,6 +20,8 @@ TOGETHER_SECONDS = 0.05
 """Lines are written a few at a time: written one by one, each would keep waiting the answer of the
 call that it is about."""
 
+ESCAPED = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+
 Format = Literal["json", "text"]
 
 
@@ -49,6 +51,13 @@ def _json() -> JsonFormatter:
     )
 
 
+class _OneLine(logging.Formatter):
+    """What a client said can neither pass for a line of the server's own nor steer a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  as logging calls it
+        return super().formatMessage(record).translate(ESCAPED)
+
+
 class WaitingLines(QueueHandler):
     """Lines on their way to a handler that may block: a pipe that nobody reads must not hold up
     the server. Of too many waiting lines the newest are dropped, and their number is told."""
@@ -56,7 +65,7 @@ class WaitingLines(QueueHandler):
     def __init__(self, handler: logging.Handler) -> None:
         self._lines: queue.Queue[logging.LogRecord | None] = queue.Queue(MOST_WAITING)
         super().__init__(self._lines)
-        self.setFormatter(logging.Formatter("%(message)s"))  # the handler adds the rest
+        self.setFormatter(_OneLine("%(message)s"))  # the handler adds the rest
         self._handler = handler
         self._dropped = 0
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
