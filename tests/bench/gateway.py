@@ -4,6 +4,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from memory_store.client import HttpStore
 from memory_store.contract import Caller, FactWrite
 
 LOAD = Path(__file__).with_name("load.py")
+PROFILED = Path(__file__).with_name("profiled_gateway.py")
 TOOLS = ("memory_get", "memory_set", "memory_search")
 CLIENTS = (1, 16, 64)
 SECONDS = 3.0
@@ -29,6 +31,8 @@ TURNS = 600
 FEWEST_SETS = 300
 SLOWEST_GET = 6
 MOST_OVERHEAD = 10
+STOP_SECONDS = 20
+LARGEST = 14
 
 
 def measure() -> Iterator[Figure]:
@@ -42,6 +46,7 @@ def measure() -> Iterator[Figure]:
                         yield from _speed(gateway.url, era, tool, clients)
                 yield from _processor(gateway, store, era)
         yield from _overhead(store)
+        yield from _shares(store)
 
 
 def seed(store: StoreProcess) -> None:
@@ -109,3 +114,20 @@ def _milliseconds(asker: Asker) -> float:
     while (took := asker.answer()) is None:
         pass
     return took
+
+
+def _shares(store: StoreProcess) -> Iterator[Figure]:
+    """Where the event loop of the gateway is, while it has writes carried out."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "seconds.json")
+        program = [sys.executable, str(PROFILED), str(report), "--http"]
+        with gateway_process(store.url, SECRET, program=program) as gateway:
+            load(gateway.url, MODERN, "memory_set", 16)
+            process = psutil.Process(gateway.pid)
+            process.terminate()
+            process.wait(STOP_SECONDS)
+        seconds = json.loads(report.read_text("utf-8"))
+    whole = sum(seconds.values())
+    largest = sorted(seconds.items(), key=lambda it: -it[1])[:LARGEST]
+    for package, took in largest:
+        yield Figure(f"memory_set, event loop: {package}", took / whole * 100, "%")
