@@ -3,8 +3,12 @@
 import os
 import pty
 import re
+import socket
 import subprocess
+import time
+from contextlib import suppress
 
+import httpx2
 import pytest
 
 from gateway_serving import SECONDS, TOKEN, command, environment
@@ -39,6 +43,30 @@ def test_a_server_on_a_pipe_says_nothing(tmp_path):
         check=True,
     )
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def answers(port):
+    with suppress(httpx2.TransportError):
+        return httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=SECONDS).is_success
+    return False
+
+
+def test_that_nobody_reads_what_it_says_is_no_reason_not_to_serve(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    unread, errors = os.pipe()
+    os.close(unread)
+    settings = environment(MCP_HTTP_PORT=str(port), MCP_AUTH_TOKEN=TOKEN)
+    serving = command(str(tmp_path / "memory.db"), "--http")
+    with subprocess.Popen(serving, stderr=errors, env=settings) as process:
+        os.close(errors)
+        deadline = time.monotonic() + SECONDS
+        while not answers(port):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(SECONDS) == 0
 
 
 def said_before_listening(database, **settings):

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import signal
 import socket
-import sys
 from types import FrameType
 
 import uvicorn
@@ -18,6 +17,7 @@ from memory_gateway.connections import (
     allow_connections,
     http_connections,
 )
+from memory_gateway.greeting import tell
 
 GRACE_SECONDS = 3
 ANSWER_SECONDS = 2.3
@@ -107,8 +107,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listening in sockets or []:
-            sys.stderr.write(f"listening on {url_of(listening)}\n")
-            sys.stderr.flush()
+            tell(f"listening on {url_of(listening)}\n")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stops, and at a second interrupt at once.

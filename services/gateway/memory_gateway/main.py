@@ -136,7 +136,7 @@ def _memory(settings: "Settings") -> AbstractContextManager["Memory"]:
 def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory", observer: "Observer") -> int:
     import anyio
 
-    from memory_gateway.greeting import NO_CLIENT
+    from memory_gateway.greeting import NO_CLIENT, tell
     from memory_gateway.mcp import MemoryServer
     from memory_gateway.stdio import StdioConnection
     from memory_gateway.tools.facts import tools
@@ -145,7 +145,7 @@ def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory", observer:
     allowed = tools(demo=gateway.enable_demo_tools)
     server = MemoryServer(memory, allowed, gateway.client_id, observer)
     if os.isatty(pipes.incoming):
-        sys.stderr.write(NO_CLIENT)
+        tell(NO_CLIENT)
     last_answers_seconds = store.sqlite_busy_timeout / 1000 + LAST_ANSWERS_MARGIN
 
     async def serve() -> None:
@@ -158,7 +158,7 @@ def _serve_stdio(settings: "Settings", pipes: Pipes, memory: "Memory", observer:
 def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") -> int:
     from memory_gateway.app import Application, Door
     from memory_gateway.bounds.rates import Rate
-    from memory_gateway.greeting import how_to_connect
+    from memory_gateway.greeting import how_to_connect, tell
     from memory_gateway.listener import CannotListen, listen, serve_http, url_of
     from memory_gateway.mcp import MemoryServer
     from memory_gateway.tokens import ClientTokens, InstallationTokens, Tokens
@@ -186,7 +186,7 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
     except CannotListen as error:
         return _complain(error, CANNOT_SERVE)
     place = address.url or store.place
-    sys.stderr.write(how_to_connect(url_of(listening), place, gateway.auth_token_file))
+    tell(how_to_connect(url_of(listening), place, gateway.auth_token_file))
     serve_http(Application(server, memory, door, observer), listening)
     return 0
 
