@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ COMMAND_SECONDS = 540
 
 
 class Stack:
-    """`settings` are variables as a user of the stack would set them."""
+    """`settings` are variables as a user of the stack would set them. Its images are there."""
 
     def __init__(self, folder: Path, profile: str = "lean", **settings: str) -> None:
         self.profile = profile
@@ -36,6 +37,7 @@ class Stack:
             "COMPOSE_PROJECT_NAME": self.project,
             "MEMORY_BRIDGE_PORT": str(self.port),
             "MEMORY_BRIDGE_SECRETS": str(self.secrets),
+            "BUILD": "never",
         }
         self.environment = inherited | ours | settings
 
@@ -95,12 +97,26 @@ class Stack:
 @contextmanager
 def running(folder: Path, profile: str = "lean", **settings: str) -> Iterator[Stack]:
     """A stack that is up and healthy; afterwards nothing of it is left."""
+    build_images()
     stack = Stack(folder, profile, **settings)
     try:
         stack.up()
         yield stack
     finally:
         stack.make("clean-data", YES="1")
+
+
+@cache
+def build_images() -> None:
+    """Once in a test run: what is tested stays the same if somebody edits meanwhile."""
+    done = subprocess.run(
+        [COMPOSE / "stack", "images"],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def inspect(thing: str) -> dict[str, Any]:
