@@ -61,7 +61,8 @@ check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
 	$(BIN)/hadolint infra/compose/Dockerfile
 	$(BIN)/yamllint --strict infra/compose
 	if docker compose version >/dev/null 2>&1; then cd infra/compose && \
-	  docker compose -f compose.yaml config -q && docker compose -f compose.yaml -f compose.extended.yaml config -q; fi
+	  docker compose -f compose.yaml config -q && docker compose -f compose.yaml -f compose.extended.yaml config -q && \
+	  MEMORY_BRIDGE_MODELS=/models docker compose -f compose.yaml -f compose.torch.yaml config -q; fi
 	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py tests/house/test_stack.py
 
 coverage: $(READY) ## Run the tests and show which lines they miss
@@ -86,6 +87,7 @@ lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the 
 	$(SAME) --extra gateway --extra otel --extra queue --output-file requirements/gateway.lock
 	$(SAME) --extra store --extra postgres --output-file requirements/store.lock
 	$(SAME) --extra embedder --extra queue --output-file requirements/embedder.lock
+	$(SAME) --extra embedder --extra queue --extra torch --output-file requirements/embedder-torch.lock
 	$(SAME) --group build --output-file requirements/build.lock
 
 clean: ## Remove what was built; the memory and its token stay
