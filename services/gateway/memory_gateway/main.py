@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415  nothing may be imported that could print before stdout is out of its reach
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -187,7 +188,9 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
         return _complain(error, CANNOT_SERVE)
     place = address.url or store.place
     tell(how_to_connect(url_of(listening), place, gateway.auth_token_file))
-    serve_http(Application(server, memory, door, observer), listening)
+    application = Application(server, memory, door, observer)
+    gc.freeze()  # what is there by now stays, and looking through it would hold up all calls
+    serve_http(application, listening)
     return 0
 
 
