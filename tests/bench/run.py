@@ -16,6 +16,7 @@ import locomo
 import ranks
 import recall
 import starts
+import worker
 from figures import Figure, machine, table
 from served import CannotMeasure
 
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[[], Iterator[Figure]]] = {
     "gateway": gateway.measure,
     "ranks": ranks.measure,
     "store": store.measure,
+    "worker": worker.measure,
 }
 HYBRID_LEAST = 0.70
 LEAD = 0.05
