@@ -3,9 +3,11 @@
 import gzip
 import json
 import socket
+import statistics
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import httpx2
 import psutil
@@ -27,6 +29,7 @@ UNBOUND = {"MCP_RATE_PER_SECOND": "1000000", "MCP_RATE_BURST": "1000000"}
 CALL = modern("tools/call", name="memory_get", arguments={"key": "k"})
 NAMES = MODERN | {"Mcp-Method": "tools/call", "Mcp-Name": "memory_get"}
 MB = 1024 * 1024
+HALF_OPEN = 1_000
 PIPELINED = 200
 MOST_SESSIONS = 1_000
 WARM_UP = 300
@@ -110,6 +113,31 @@ def test_connections_that_come_and_go_leave_nothing_open(server, web):
     while process.num_fds() > before + 10:
         assert time.monotonic() < until
         assert web.get("/healthz").status_code == 200
+
+
+def milliseconds(web, authorized):
+    """Of a call, in the middle."""
+    times = []
+    for _ in range(25):
+        begun = time.perf_counter()
+        assert web.post("/mcp", json=CALL, headers=NAMES | authorized).status_code == 200
+        times.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(times)
+
+
+def test_half_open_connections_do_not_slow_others(server, web):
+    """Each has sent all of a request but its last bytes; who is not slowed has another token."""
+    grant = {"name": "other", "scopes": ["read"]}
+    secret = web.post("/api/v1/tokens", json=grant).json()["secret"]
+    other = partial(milliseconds, web, {"Authorization": f"Bearer {secret}"})
+    usual = other()
+    said = raw("/mcp", json.dumps(CALL).encode(), *(f"{n}: {v}" for n, v in JSON.items()))
+    with ExitStack() as stack:
+        for _ in range(HALF_OPEN):
+            connection = socket.create_connection(("127.0.0.1", server.port), SECONDS)
+            stack.enter_context(connection).sendall(said[:-5])
+        assert other() < 5 * usual + 50
+    assert other() < 5 * usual + 50
 
 
 def raw(path, body, *fields):
