@@ -8,7 +8,7 @@ import subprocess
 import threading
 from concurrent.futures import Future
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 class Failed(Exception):

@@ -23,7 +23,7 @@ from node_clients import FOLDER
 
 pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 WRONG = "a-token-of-nobody-0123456789"
 REFUSED = re.compile(r"401|bearer token is not valid")
 SOON = 10.0
@@ -157,7 +157,7 @@ def restart(everyone):
     everyone.subscribe([case for case in going if case.restarted == DEAF], place)
     for case in going:
         everyone.write(case, place)
-    hearing = [case for case in going if everyone.clients[case].hears_of(uri(case, place), SOON)]
+    hearing = [case for case in going if everyone.clients[case].hears_of(uri(case, place))]
     return Restart(calls, everyone.connect(), hearing)
 
 

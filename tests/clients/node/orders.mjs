@@ -3,6 +3,16 @@ import { createInterface } from "node:readline";
 
 const TEMPLATE = { type: "ref/resource", uri: "memory://{namespace}/{key}" };
 
+// The transport to what `connect` was told, of the SDK whose transports these are.
+export const transportTo = (transports, { transport, url, token, command, env }) => {
+  const Transport = transports[transport];
+  if (transport === "stdio") {
+    return new Transport({ command: command[0], args: command.slice(1), env });
+  }
+  const headers = { Authorization: `Bearer ${token}` };
+  return new Transport(new URL(url), { requestInit: { headers } });
+};
+
 const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`);
 
 // `connected(target, hear)` returns a client, the version that was agreed on, and how to subscribe.

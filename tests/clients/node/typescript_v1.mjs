@@ -5,19 +5,16 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { ResourceUpdatedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 
-import { obey } from "./orders.mjs";
+import { obey, transportTo } from "./orders.mjs";
 
-const transportTo = ({ transport, url, token, command, env }) => {
-  if (transport === "stdio") {
-    return new StdioClientTransport({ command: command[0], args: command.slice(1), env });
-  }
-  const Transport = { http: StreamableHTTPClientTransport, sse: SSEClientTransport }[transport];
-  const headers = { Authorization: `Bearer ${token}` };
-  return new Transport(new URL(url), { requestInit: { headers } });
+const TRANSPORTS = {
+  http: StreamableHTTPClientTransport,
+  sse: SSEClientTransport,
+  stdio: StdioClientTransport,
 };
 
 obey(async (target, hear) => {
-  const transport = transportTo(target);
+  const transport = transportTo(TRANSPORTS, target);
   const note = transport.setProtocolVersion?.bind(transport);
   let version;
   transport.setProtocolVersion = (agreed) => {
