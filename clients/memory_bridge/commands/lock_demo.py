@@ -3,7 +3,6 @@
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from memory_bridge.errors import ClientError, ToolFailed
 from memory_bridge.exits import NOTHING, OK
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from memory_bridge.commands.places import Place
     from memory_bridge.memory import Memory
     from memory_bridge.output import Screen
@@ -66,6 +67,8 @@ def _are_as_told(hasty: _Attempt, patient: _Attempt) -> bool:
 
 
 def _demonstrate(place: "Place", hold_seconds: float) -> tuple[_Attempt, _Attempt]:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # --help does without it
+
     with ExitStack() as stack:
         holder = _joined(stack, place, "client-a", {"MCP_ENABLE_DEMO_TOOLS": "1"})
         hasty, patient = (

@@ -1,10 +1,8 @@
 """Stress: many clients write the same keys at once, with compare-and-set and without."""
 
-import secrets
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +66,9 @@ def _is_good(mode: str, outcome: "Outcome") -> bool:
 
 @contextmanager
 def _memories(options: Namespace) -> Generator[Sequence["Memory"]]:
-    from memory_bridge.commands import places  # noqa: PLC0415  # --help does without them
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # --help does without them
+
+    from memory_bridge.commands import places  # noqa: PLC0415
     from memory_bridge.memory import Memory  # noqa: PLC0415
 
     namespace: str = getattr(options, "namespace", _NAMESPACE)
@@ -84,7 +84,9 @@ def _memories(options: Namespace) -> Generator[Sequence["Memory"]]:
 
 def _contend(mode: str, options: Namespace, memories: Sequence["Memory"]) -> "Outcome":
     """Runs one load on keys of its own, which are removed afterwards."""
-    from memory_bridge.contention import Load, contend  # noqa: PLC0415  # as above
+    import secrets  # noqa: PLC0415  # as above
+
+    from memory_bridge.contention import Load, contend  # noqa: PLC0415
 
     run = secrets.token_hex(4)
     keys = tuple(f"{mode}/{run}/{number}" for number in range(options.keys))
