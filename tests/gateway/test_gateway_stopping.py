@@ -281,3 +281,15 @@ def test_sigterm_answers_writes_that_wait_for_a_lock_which_nobody_lets_go(tmp_pa
         assert time.monotonic() - told < SHUTDOWN_SECONDS
         assert codes(server.close()) == {1: "busy", 2: "busy", 3: "busy"}
         assert server.process.returncode == 0
+
+
+def test_a_client_that_leaves_while_the_model_loads_is_no_fault(tmp_path):
+    for number in range(4):
+        with stdio_server(tmp_path / "memory.db", MCP_EMBEDDINGS="on") as server:
+            server.initialize()
+            server.call(1, "memory_set", key=f"k{number}", value="v")
+            assert server.answer()["id"] == 1
+            server.close()
+            assert server.process.returncode == 0, b"".join(server.errors)
+    with closing(open_store(StoreSettings(memory_db=tmp_path / "memory.db"))) as store:
+        assert len(store.fact_list(CALLER, "default").facts) == 4

@@ -7,6 +7,7 @@ from memory_embedder.contract import Embedder, EmbedderUnavailable
 from memory_embedder.drain import drain
 from memory_store.contract import ModelIdentity, Store, StoreError, Unavailable
 
+THREAD_NAME = "embedder"
 LONGEST_PAUSE = 60.0
 LONGEST_PAUSE_FOR_THE_STORE = 2.0  # contention passes soon
 
@@ -41,7 +42,7 @@ class DrainThread:
         self._last_failure = ""
         self._nudged = threading.Event()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="embedder", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

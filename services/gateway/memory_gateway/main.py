@@ -4,8 +4,10 @@
 
 import argparse
 import gc
+import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -49,10 +51,22 @@ def main(argv: Sequence[str]) -> int:
     except ValueError as error:
         return _complain(error, BAD_SETTING)
     if settings[0].transport == "http":
-        return _serve(settings, partial(_serve_http, settings))
+        return _ended(_serve(settings, partial(_serve_http, settings)))
     if pipes is None:
         return _complain(CLOSED, CANNOT_SERVE)
-    return _serve(settings, partial(_serve_stdio, settings, pipes))
+    return _ended(_serve(settings, partial(_serve_stdio, settings, pipes)))
+
+
+def _ended(code: int) -> int:
+    """Ends the process at once if a model is still at work: all is closed and written, and an
+    interpreter that ends in order would break into the model's native code, which aborts."""
+    from memory_embedder.worker import THREAD_NAME
+
+    if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+        logging.shutdown()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
