@@ -85,7 +85,7 @@ def _embed_one(store: HttpStore, nudges: NudgeThread, number: int) -> None:
 def _speed(store: HttpStore, bare: float) -> Iterator[Figure]:
     _wait(lambda: store.stats().backlog.pending < FACTS, 60)
     before, start = _pending(store), time.perf_counter()
-    _wait(lambda: _pending(store) == 0, 300)
+    _wait(lambda: _pending(store) == 0, 300, pause=0.5)
     speed = before / (time.perf_counter() - start)
     yield Figure("the bare model", bare, "texts/s")
     yield Figure("one worker", speed, "texts/s")
@@ -113,12 +113,12 @@ def _pending(store: HttpStore) -> int:
     return store.stats().backlog.pending
 
 
-def _wait(condition: Callable[[], bool], seconds: float) -> None:
+def _wait(condition: Callable[[], bool], seconds: float, pause: float = 0.02) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise CannotMeasure("the worker did not get done in time")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def _megabytes(worker: subprocess.Popen[bytes]) -> float:

@@ -10,7 +10,7 @@ from apart import SECRET, store_serving
 from memory_embedder import models, settings
 from memory_embedder.onnx import OnnxEmbedder
 from memory_store.client import HttpStore
-from redis_server import redis_server
+from redis_server import SERVERS
 from worker_process import Stack
 
 
@@ -35,10 +35,10 @@ def copied_model(tmp_path: Path) -> Callable[[], Path]:
     return copy
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
+@pytest.fixture(params=SERVERS)
+def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
     with (
-        redis_server(tmp_path) as redis,
+        request.param(tmp_path) as redis,
         store_serving(tmp_path / "memory.db") as serving,
         closing(HttpStore(serving.url, SECRET)) as store,
     ):

@@ -79,6 +79,7 @@ def test_a_missing_model_says_so():
     queries = LocalQueryEmbedder(FakeEmbedder(unavailable="Run the set-up."))
     with pytest.raises(EmbedderUnavailable, match=r"Run the set-up\."):
         queries.query("anything")
+    assert queries.trouble() == "Run the set-up."
 
 
 def test_a_failing_embedder_is_unavailable_and_leaks_nothing():

@@ -175,6 +175,7 @@ def test_a_gateway_writes_and_searches_by_words_while_redis_is_away_and_by_meani
         lexical = found(gateway, "dog")
         assert lexical["mode"] == "lexical"
         assert lexical["degraded"] == QUEUE_DOWN
+        assert call(gateway, "memory_stats")["degraded"] == QUEUE_DOWN
         assert lexical["hits"][0]["fact"]["key"] == "meanwhile"
         stack.redis.start()
         wait_until(lambda: found(gateway, "the dog")["mode"] == "hybrid")
@@ -195,3 +196,4 @@ def test_models_are_never_mixed_while_everything_is_embedded_anew(stack: Stack):
             stats = call(gateway, "memory_stats")
             assert stats["model"] == FakeEmbedder("two").identity.id
             assert stats["backlog"]["pending"] == 0
+            assert stats["degraded"] is None

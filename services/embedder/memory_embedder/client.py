@@ -20,6 +20,9 @@ class NoEmbedder:
         del text
         raise EmbedderUnavailable(self._reason)
 
+    def trouble(self) -> str | None:
+        return self._reason
+
 
 class LocalQueryEmbedder:
     """A `QueryEmbedder` over an embedder in this process.
@@ -36,10 +39,14 @@ class LocalQueryEmbedder:
         self._cache = VectorCache(cache_size)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="query-embedder")
         self._loaded = False
+        self._trouble: str | None = None
 
     def query(self, text: str) -> QueryVector:
         vector = self._cache.get(text)
         return self._wait(self._submit(text)) if vector is None else vector
+
+    def trouble(self) -> str | None:
+        return self._trouble
 
     def close(self) -> None:
         """Lets what runs finish and refuses what comes."""
@@ -67,12 +74,14 @@ class LocalQueryEmbedder:
         try:
             [numbers] = self._embedder.embed([text])
             vector = QueryVector(numbers, self._embedder.identity.id)
-        except EmbedderUnavailable:
+        except EmbedderUnavailable as unavailable:
+            self._trouble = str(unavailable)
             raise
         except Exception:
             log.exception("embedding a query failed")
             raise EmbedderUnavailable("The embedder failed on this query.") from None
         self._loaded = True
+        self._trouble = None
         self._cache.put(text, vector)
         return vector
 

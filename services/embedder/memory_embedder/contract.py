@@ -50,3 +50,10 @@ class QueryEmbedder(Protocol):
     def query(self, text: str) -> QueryVector:
         """Returns the query's vector. Raises `EmbedderUnavailable` after the deadline."""
         ...
+
+    def trouble(self) -> str | None:
+        """Says why there would be no vector now, in a sentence, or None if nothing is known.
+
+        Returns within about a second and never raises.
+        """
+        ...

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from memory_embedder.broker import BROKER_ERRORS, NUDGE, QUERY, sending
 from memory_embedder.contract import EmbedderUnavailable, QueryVector
-from memory_embedder.exchange import Answer, Exchange
+from memory_embedder.exchange import QUEUE_ERRORS, Answer, Exchange
 
 REST_SECONDS = 2.0
 """How long the queue is left alone after it failed: nobody should wait for it in vain each time."""
@@ -53,6 +53,12 @@ class RedisQueryEmbedder:
             raise EmbedderUnavailable(QUEUE_DOWN) from None
         finally:
             self._free.release()
+
+    def trouble(self) -> str | None:
+        try:
+            return None if self._exchange.is_present() else NO_WORKER
+        except QUEUE_ERRORS:
+            return QUEUE_DOWN
 
     def close(self) -> None:
         self._exchange.close()

@@ -59,7 +59,10 @@ class Tokens(Answer):
 
 
 class State(Stats):
+    """`degraded` says why search by meaning cannot be had now, if it is known that it cannot."""
+
     server_version: str
+    degraded: str | None = None
 
 
 class Version(Answer):

@@ -30,7 +30,8 @@ class Counted(Parameters):
 async def read_stats(asked: Asking, wanted: Annotated[Counted, Query()]) -> Response:
     def question(context: Context) -> Response:
         stats = context.store.stats(wanted.namespace)
-        return answer(State.model_validate(dict(stats) | {"server_version": VERSION}))
+        further = {"server_version": VERSION, "degraded": context.embedder.trouble()}
+        return answer(State.model_validate(dict(stats) | further))
 
     return await asked.read(question)
 

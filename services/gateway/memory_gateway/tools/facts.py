@@ -133,7 +133,9 @@ def memory_restore(context: Context, arguments: RestoreArguments) -> results.Fac
 
 def memory_stats(context: Context, arguments: StatsArguments) -> results.StatsResult:
     stats = context.store.stats(arguments.namespace)
-    return results.StatsResult.model_validate(dict(stats) | {"server_version": VERSION})
+    return results.StatsResult.model_validate(
+        dict(stats) | {"server_version": VERSION, "degraded": context.embedder.trouble()}
+    )
 
 
 def lock_hold(context: Context, arguments: HoldArguments) -> results.HeldResult:

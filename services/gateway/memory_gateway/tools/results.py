@@ -108,7 +108,10 @@ class EventsResult(Result):
 
 
 class StatsResult(Stats):
+    """`degraded` says why search by meaning cannot be had now, if it is known that it cannot."""
+
     server_version: str
+    degraded: str | None = None
 
 
 class HeldResult(Result):
