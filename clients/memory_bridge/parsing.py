@@ -48,7 +48,8 @@ client's name as $MCP_CLIENT_ID. A KEY, VALUE or QUERY that begins with a dash g
 unless it is a number or the dash alone.
 
 A command that asks no running server starts one for itself, which takes a second or two:
-with $MCP_URL or --url it is answered at once.
+with $MCP_URL or --url it is answered at once. stress and lock-demo write to a temporary database
+unless stress is given --url or --db.
 
 token asks the server if there is a --url or $MCP_URL, and works on the store itself otherwise;
 backup, restore FILE, export, import, check, retain and migrate-to work on the store itself, without

@@ -25,6 +25,7 @@ from memory_bridge.messages import Message, as_object
 
 _MCP = "mcp"
 _API = "api/v1/"
+_EVENT_STREAM = "text/event-stream"
 # Three times as long as the server lets a stream be silent.
 _LONGEST_SILENCE_SECONDS = 45.0
 
@@ -71,11 +72,12 @@ class RestClient:
         Raises, in the block too, what `call` raises.
         """
         resumed = {"Last-Event-ID": last_id} if last_id else {}
-        headers = {**self._headers, "Accept": "text/event-stream", **resumed}
+        headers = {**self._headers, "Accept": _EVENT_STREAM, **resumed}
         outgoing = Outgoing("GET", self._target(path, query), b"", headers)
         with self._exchange(outgoing, Deadline(self._timeout)) as (connection, response):
-            if response.status != HTTPStatus.OK:
+            if responses.content_type(response) != _EVENT_STREAM:
                 _read(response)
+                raise ProtocolError(f"{self._origin.name} does not answer with a stream.")
             connection.allow(Silence(_LONGEST_SILENCE_SECONDS))
             yield responses.chunks(response)
 

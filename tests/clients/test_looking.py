@@ -5,6 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import psutil
 import pytest
@@ -320,3 +323,30 @@ def test_a_server_that_cannot_be_had_ends_in_six_and_a_wrong_token_in_five(run, 
     assert run("tail", at=["--url", "http://127.0.0.1:9"])[0] == 6
     assert run("inspect", at=["--url", served.url, "--token", "x" * 20])[0] == 5
     assert run("tail", at=["--url", served.url, "--token", "x" * 20])[0] == 5
+
+
+@pytest.mark.parametrize("words", [["tail"], ["inspect"], ["inspect", "--watch"]])
+def test_what_is_no_memory_ends_in_six(run, words):
+    with page() as url:
+        code, _, err = run(*words, at=["--url", url])
+    assert (code, err.count("\n")) == (6, 1)
+
+
+@contextmanager
+def page():
+    """A server of something else."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class Page(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<p>Welcome.")
+
+    def log_message(self, *_arguments):
+        pass

@@ -15,7 +15,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 def test_the_changelog_names_every_command():
     named = re.findall(r"`(?:memory-bridge )?([a-z-]+)`", CHANGELOG)
-    commands = [command.name for command in (*cli.COMMANDS, *operations.OPERATIONS)]
+    commands = [command.name for command in (*cli.COMMANDS, *operations.OPERATIONS, *cli.PROGRAMS)]
     assert [command for command in commands if command not in named] == []
 
 

@@ -36,7 +36,8 @@ class Terms:
 
 class Bridge:
     """Writes go one after the other, so that none overtakes another that is being tried again;
-    reads go side by side and wait for no write."""
+    reads go side by side and wait for no write. Both wait for a greeting that came before them,
+    for until it is answered there is no session that they could be made in."""
 
     def __init__(
         self,
@@ -62,6 +63,8 @@ class Bridge:
             "streams", self._subscribe, threads=_MOST_SUBSCRIPTIONS, room=_MOST_SUBSCRIPTIONS
         )
         self._asides = Lane("asides", self._send, threads=1, room=room)
+        self._greetings = Lane("greetings", self._deliver, threads=1, room=room)
+        self._in_session = (self._writes, self._reads, self._asides)
         transport.open(self._hear)
 
     def serve(self) -> None:
@@ -88,7 +91,7 @@ class Bridge:
             case {"method": "ping", "id": request_id}:
                 self._host.say(messages.reply(request_id, {}))  # it is this process that is meant
             case {"method": "notifications/initialized"}:
-                pass  # said already, for no other request is taken before it
+                pass  # the link says it itself, before anything else in the session
             case {"method": "notifications/cancelled"}:
                 self._cancel(message)
             case {"method": _, "id": _}:
@@ -100,10 +103,16 @@ class Bridge:
         if not self._open.add(call):
             told = "A request with this id is under way."
             self._host.say(refusal(call.id, INVALID_REQUEST, told))
-        elif not self._lane_of(call).offer(call):
+            return
+        if call.is_greeting:
+            for lane in self._in_session:
+                lane.hold()
+        if not self._lane_of(call).offer(call):
             self._settle(call, overflow(call))
 
     def _lane_of(self, call: Call) -> Lane[Call]:
+        if call.is_greeting:
+            return self._greetings
         if call.is_stream:
             return self._streams
         traits = self._toolbox.of(call.tool) if call.tool else None
@@ -130,6 +139,9 @@ class Bridge:
                 self._host.say(answer)
 
         self._open.settle(call, tell)
+        if call.is_greeting:
+            for lane in self._in_session:
+                lane.release()
 
     def _cancel(self, message: Message) -> None:
         params = messages.params_of(message)

@@ -60,6 +60,11 @@ class Call:
         return name if isinstance(name, str) else None
 
     @property
+    def is_greeting(self) -> bool:
+        """Whether a session begins with its answer."""
+        return self.method == "initialize"
+
+    @property
     def is_stream(self) -> bool:
         """Whether it goes on until the host or the server ends it."""
         return self.method == "subscriptions/listen"

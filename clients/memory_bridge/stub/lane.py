@@ -23,6 +23,7 @@ class Lane(Generic[T]):
         self._waiting: deque[T] = deque()
         self._threads = 0
         self._handling = 0
+        self._is_held = False
 
     def offer(self, thing: T) -> bool:
         """Returns False when there is no room for it."""
@@ -45,10 +46,20 @@ class Lane(Generic[T]):
             self._waiting.remove(thing)
             return True
 
+    def hold(self) -> None:
+        """Lets what is offered wait; what is being handled goes on."""
+        with self._changed:
+            self._is_held = True
+
+    def release(self) -> None:
+        with self._changed:
+            self._is_held = False
+            self._changed.notify_all()
+
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting)
+                self._changed.wait_for(lambda: self._waiting and not self._is_held)
                 thing = self._waiting.popleft()
                 self._handling += 1
             try:
