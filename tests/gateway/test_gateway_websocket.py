@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from gateway_serving import AUTHORIZED, ENVELOPE, INITIALIZE, SECONDS, TOKEN, http_server, modern
+from memory_gateway.subscriptions import MOST_OF_ONE, MOST_STREAMS
 
 MOST = 3
 MOST_UNDER_WAY = 256
@@ -196,6 +197,33 @@ def test_requests_beyond_what_a_connection_may_have_under_way_are_refused(served
     refused = [answer for answer in answers if "error" in answer]
     assert len(refused) == 301 - MOST_UNDER_WAY
     assert all("under way" in answer["error"]["message"] for answer in refused)
+
+
+def test_an_id_that_is_under_way_is_refused_and_free_again_when_it_was_answered(served):
+    with opened(served) as connection:
+        begin(connection)
+        connection.send(json.dumps(call(2, "lock_hold", seconds=1)))
+        assert "under way" in ask(connection, call(2, "memory_get", key="k"))["error"]["message"]
+        assert "held_seconds" in str(json.loads(connection.recv(SECONDS)))
+        assert "result" in ask(connection, call(2, "memory_get", key="k"))
+
+
+def test_one_token_cannot_take_the_streams_of_all(served):
+    def listens(connection, number):
+        wanted = {"resourcesListChanged": True}
+        request_ = request(number, "subscriptions/listen", "newer", notifications=wanted)
+        connection.send(json.dumps(request_))
+        return "error" not in json.loads(connection.recv(SECONDS))
+
+    secret = api(served, "POST", "/tokens", {"name": "greedy", "scopes": ["read"]})["secret"]
+    with ExitStack() as connections:
+        greedy = [
+            connections.enter_context(opened(served, {"Authorization": f"Bearer {secret}"}))
+            for _ in range(6)
+        ]
+        granted = [listens(each, number) for number in range(50) for each in greedy]
+        assert sum(granted) == MOST_OF_ONE < MOST_STREAMS
+        assert listens(connections.enter_context(opened(served)), 1)
 
 
 def test_a_cancelled_request_is_not_waited_for_at_the_end(tmp_path):

@@ -25,7 +25,7 @@ class Interest:
     """What one subscriber wants to hear of, within its principal's reach."""
 
     def __init__(self, principal: Principal, *, lists: bool) -> None:
-        self._principal = principal
+        self.principal = principal
         self._lists = lists
         self._uris: dict[str, Place] = {}
         self._at: defaultdict[Place, set[str]] = defaultdict(set)
@@ -46,7 +46,7 @@ class Interest:
         except NotFound:
             place = ("", uri)
         else:
-            self._principal.require("read", place[0])
+            self.principal.require("read", place[0])
         self._uris[uri] = place
         self._at[place].add(uri)
 
@@ -77,7 +77,7 @@ class Interest:
                 yield uri
 
     def _reads(self, namespace: str) -> bool:
-        return "read" in self._principal.scopes and self._principal.reaches(namespace)
+        return "read" in self.principal.scopes and self.principal.reaches(namespace)
 
 
 class Notices:
@@ -88,6 +88,11 @@ class Notices:
         self._waiting: dict[Notice, None] = {}
         self._ready = asyncio.Event()
         self._closed = False
+
+    @property
+    def principal(self) -> Principal:
+        """Who is told."""
+        return self._interest.principal
 
     def hear(self, news: News) -> None:
         if news.change is not None:

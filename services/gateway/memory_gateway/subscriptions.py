@@ -35,8 +35,11 @@ from memory_gateway.principals import Principal, principal_of
 from memory_store.contract import Forbidden
 
 MOST_STREAMS = 1_024
+MOST_OF_ONE = MOST_STREAMS // 4
+"""So that no one client can have them all: a WebSocket carries many."""
 STALLED_SECONDS = 5.0
 TOO_MANY_STREAMS = f"The server has {MOST_STREAMS} such streams open, which is the most."
+TOO_MANY_OF_ONE = f"This token has {MOST_OF_ONE} such streams open, which is the most."
 STALLED = (
     f"The stream is ended because its client has read nothing for {STALLED_SECONDS:g} seconds."
     " Listen again and read anew what was subscribed to."
@@ -63,9 +66,9 @@ class ListenStreams:
     async def __call__(
         self, context: RequestContext, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        if len(self._open) >= MOST_STREAMS:
-            raise MCPError(INTERNAL_ERROR, TOO_MANY_STREAMS)
-        interest, honored = _granted(principal_of(context.request), params.notifications)
+        principal = principal_of(context.request)
+        self._make_sure_of_room(principal)
+        interest, honored = _granted(principal, params.notifications)
         notices = Notices(interest)
         self._open.add(notices)
         try:
@@ -78,6 +81,13 @@ class ListenStreams:
             self._trail.discard(notices.hear)
             self._open.discard(notices)
         return SubscriptionsListenResult(_meta=_meta(context))
+
+    def _make_sure_of_room(self, principal: Principal) -> None:
+        """Raises `MCPError`."""
+        if len(self._open) >= MOST_STREAMS:
+            raise MCPError(INTERNAL_ERROR, TOO_MANY_STREAMS)
+        if sum(it.principal.name == principal.name for it in self._open) >= MOST_OF_ONE:
+            raise MCPError(INTERNAL_ERROR, TOO_MANY_OF_ONE)
 
 
 def _meta(context: RequestContext) -> dict[str, object]:

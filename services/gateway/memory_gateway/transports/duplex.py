@@ -23,6 +23,7 @@ TOO_MUCH = (
     f"{MOST_UNDER_WAY} requests of this connection are under way, which is the most: wait for"
     " answers before sending more."
 )
+IN_USE = "A request with this id is under way: each must have an id of its own."
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 """What is raised when a message comes too late for its connection."""
 
@@ -68,11 +69,16 @@ class Duplex(ObjectSendStream[SessionMessage]):
             raise anyio.ClosedResourceError
         if isinstance(frame, Unreadable):
             await self._say(frame.answer)
-        elif isinstance(frame, JSONRPCRequest) and len(self._under_way) >= MOST_UNDER_WAY:
-            error = ErrorData(code=REFUSED, message=TOO_MUCH)
+        elif isinstance(frame, JSONRPCRequest) and (complaint := self._complaint(frame)):
+            error = ErrorData(code=REFUSED, message=complaint)
             await self._say(JSONRPCError(jsonrpc="2.0", id=frame.id, error=error))
         else:
             await self._incoming.send(self._note(frame, request))
+
+    def _complaint(self, request: JSONRPCRequest) -> str | None:
+        if request.id in self._under_way:
+            return IN_USE
+        return TOO_MUCH if len(self._under_way) >= MOST_UNDER_WAY else None
 
     def _note(self, message: JSONRPCMessage, request: HTTPConnection) -> SessionMessage:
         metadata = ServerMessageMetadata(request_context=request)
