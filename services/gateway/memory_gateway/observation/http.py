@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from opentelemetry.propagate import extract
+from opentelemetry.propagate import extract, get_global_textmap
 from opentelemetry.trace import SpanKind, get_tracer
 
 from memory_gateway.asgi import FIRST_ERROR, App, Message, Receive, Scope, Send, header
@@ -34,6 +34,8 @@ RESOURCES = frozenset(
         "openapi.json",
     }
 )
+CARRYING = frozenset(name.encode() for name in get_global_textmap().fields)
+"""The headers that carry a trace."""
 FAULT = 500
 OTHER = "other"
 
@@ -116,7 +118,11 @@ def _name(scope: Scope) -> str:
 
 
 def _span(scope: Scope, call: Call) -> Any:
-    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    carrier = {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in CARRYING
+    }
     return tracer.start_as_current_span(
         call.name,
         context=extract(carrier),
