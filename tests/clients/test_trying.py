@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -10,6 +11,8 @@ import psutil
 import pytest
 
 from clients.restarting_gateway import RestartingGateway
+from clients.waiting import wait_until
+from gateway_serving import environment
 from memory_bridge import cli, latencies
 from memory_bridge.client import Client
 from memory_bridge.race import Race
@@ -191,3 +194,24 @@ def test_a_race_counts_writes_and_lives():
 )
 def test_a_unified_diff_breaks_lines_where_an_editor_does(before, after, lines):
     assert unified(before, after, ("x", "y")).split("\n")[3:-1] == lines
+
+
+@pytest.mark.parametrize(
+    "words", [["stress", "--writes", "100000"], ["lock-demo", "--hold", "30s"]]
+)
+def test_an_interrupt_leaves_neither_servers_nor_files(words, tmp_path):
+    pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
+    command = [*COMMAND, *words]
+    with subprocess.Popen(
+        command, env=environment(TMPDIR=str(tmp_path)), stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: any(tmp_path.rglob("*.db")), SECONDS)
+        servers = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert servers
+    _, alive = psutil.wait_procs(servers, SECONDS)
+    assert alive == []
+    assert list(tmp_path.iterdir()) == []
