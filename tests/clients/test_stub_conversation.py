@@ -52,6 +52,50 @@ def test_a_host_of_the_handshake_era_has_a_session(in_session, peer):
         assert headers["MCP-Protocol-Version"] == "2025-11-25"
 
 
+def test_what_is_said_in_one_breath_with_the_greeting_waits_for_its_answer(host, peer):
+    greet = threading.Event()
+    peer.answers["initialize"] = lambda x: (greet.wait(), x.usual())
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": INFO}
+    host.request(1, "initialize", **greeting)
+    host.notify("notifications/initialized")
+    host.request(2, "tools/list")
+    host.call(3, "memory_set", key="a")
+    host.notify("notifications/roots/list_changed")
+    host.request("p", "ping")
+    assert host.heard()["id"] == "p"  # so all of it has been taken
+    greet.set()
+
+    assert host.heard()["id"] == 1
+    assert {host.heard()["id"], host.heard()["id"]} == {2, 3}
+    wait_until(lambda: peer.sent("notifications/roots/list_changed"))
+    later = [(h, m) for _, h, m in peer.requests if m and m["method"] != "initialize"]
+    assert later[0][1]["method"] == "notifications/initialized"
+    assert {headers["Mcp-Session-Id"] for headers, _ in later} == {"s1"}
+
+
+def test_what_waits_for_a_greeting_that_is_refused_is_answered_all_the_same(host, peer):
+    peer.answers["initialize"] = lambda exchange: exchange.refuse(400, -32602, "No.")
+    host.request(1, "initialize")
+    host.request(2, "tools/list")
+    assert host.heard()["error"]["message"] == "No."
+    assert host.heard()["id"] == 2
+
+
+def test_what_waits_for_a_greeting_can_be_cancelled(host, peer):
+    greet = threading.Event()
+    peer.answers["initialize"] = lambda x: (greet.wait(), x.usual())
+    host.request(1, "initialize", protocolVersion="2025-11-25")
+    host.call(2, "memory_set", key="a")
+    host.notify("notifications/cancelled", requestId=2)
+    host.call(3, "memory_set", key="b")
+    host.request("p", "ping")
+    assert host.heard()["id"] == "p"
+    greet.set()
+
+    assert [host.heard()["id"], host.heard()["id"]] == [1, 3]
+    assert [m["params"]["arguments"]["key"] for _, m in peer.sent("tools/call")] == ["b"]
+
+
 def test_a_host_of_the_modern_era_has_its_headers_and_no_session(host, peer):
     host.modern("d", "server/discover")
     host.modern("t", "tools/call", name="memory_set", arguments={"key": "a"})
