@@ -110,6 +110,8 @@ class NudgeThread:
         self._stopped.set()
         self._nudged.set()
         self._thread.join(timeout)
+        self._exchange.close()
+        self._app.close()
 
     def _run(self) -> None:
         while self._nudged.wait() and not self._stopped.is_set():

@@ -12,11 +12,15 @@ from memory_embedder.contract import QueryEmbedder
 from memory_embedder.opening import open_embedder
 from memory_embedder.settings import EmbedderSettings
 from memory_embedder.worker import DrainThread
-from memory_gateway.memory import nobody
+from memory_gateway.memory import CannotOpen, nobody
 from memory_store.contract import Store
 
 CLOSING_SECONDS = 1.0
 EMBEDDINGS_OFF = "Embeddings are switched off (MCP_EMBEDDINGS), so the ranking is by words alone."
+NO_QUEUE = (
+    "The packages that reach the embedder through Redis are not installed. Install"
+    " mcp-memory-bridge[queue], or set MCP_EMBED_CHANGES=on to embed here."
+)
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,17 @@ def embedding(store: Store, settings: EmbedderSettings, *, drains: bool) -> Gene
 
 @contextmanager
 def queued_embedding(settings: EmbedderSettings, url: str) -> Generator[Embedding]:
-    """What a worker elsewhere embeds, told of through the Redis at `url`."""
+    """What a worker elsewhere embeds, told of through the Redis at `url`. Raises `CannotOpen`."""
     if not settings.embeddings:
         yield Embedding(NoEmbedder(EMBEDDINGS_OFF))
         return
-    from memory_embedder.remote import (  # noqa: PLC0415  only this pays for loading Celery
-        NudgeThread,
-        RedisQueryEmbedder,
-    )
+    try:
+        from memory_embedder.remote import (  # noqa: PLC0415  only this pays for loading Celery
+            NudgeThread,
+            RedisQueryEmbedder,
+        )
+    except ImportError:
+        raise CannotOpen(NO_QUEUE) from None
 
     with closing(RedisQueryEmbedder(url, settings.query_deadline_ms / 1000)) as queries:
         nudges = NudgeThread(url)
