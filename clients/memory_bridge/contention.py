@@ -46,10 +46,6 @@ class Outcome:
     seconds: float
     lost: int
 
-    @property
-    def is_good(self) -> bool:
-        return not self.tally.errors and not self.lost
-
     def as_json(self) -> dict[str, Any]:
         return {
             "written": self.tally.written,
