@@ -31,7 +31,7 @@ def test_the_layout_names_every_page_of_the_docs():
 
 
 def test_every_row_of_the_checklist_is_shown_by_a_test_or_an_answer_that_is_there():
-    rows = CHECKLIST.splitlines()[6:]
+    rows = re.findall(r"^\| \d+ \|.*$", CHECKLIST, re.MULTILINE)
     assert [int(row.split("|")[1]) for row in rows] == [*range(1, 28)]
     assert [row for row in rows if "::" not in row and '"' not in row] == []
     for row in rows:
