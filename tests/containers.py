@@ -14,10 +14,16 @@ from pathlib import Path
 import psycopg
 from testcontainers.community.postgres import PostgresContainer
 from testcontainers.community.redis import RedisContainer
+from testcontainers.core.config import ConnectionMode, testcontainers_config
+from testcontainers.core.container import DockerContainer
 
 from compose_stack import COMPOSE
 from postgres_server import OPTIONS, Emptied
 from redis_server import SECONDS, free_port, listens
+
+# Where the ports are published, also for a run that is in a container itself.
+testcontainers_config.connection_mode_override = ConnectionMode.docker_host
+testcontainers_config.tc_host_override = "127.0.0.1"
 
 
 class ContainedPostgres:
@@ -32,8 +38,12 @@ class ContainedPostgres:
             dbname="postgres",
             driver=None,
         ).with_command(["postgres", *(word for option in OPTIONS for word in ("-c", option))])
-        self._container.with_env("LANG", "C.UTF-8").start()
+        publish(self._container, 5432, free_port())
+        self._container.with_env("LANG", "C.UTF-8")
         self._numbers = count(1)
+
+    def start(self) -> None:
+        self._container.start()
 
     def new_database(self) -> str:
         """Returns the address of an empty database."""
@@ -52,6 +62,7 @@ def reference_databases() -> Emptied:
     """Those of the one server of a test run."""
     server = ContainedPostgres()
     atexit.register(server.remove)
+    server.start()
     return Emptied(server)
 
 
@@ -79,10 +90,15 @@ class ContainedRedis:
 def redis_container(_folder: Path) -> Iterator[ContainedRedis]:
     port = free_port()
     container = RedisContainer(image_of("redis", "compose.yaml"))
-    container.with_bind_ports("6379/tcp", ("127.0.0.1", port))
+    publish(container, 6379, port)
     container.with_command(["redis-server", "--save", "", "--protected-mode", "no"])
     with container:
         yield ContainedRedis(container, port)
+
+
+def publish(container: DockerContainer, inside: int, port: int) -> None:
+    """On this machine alone, which the library's own way of binding does not know."""
+    container.ports[str(inside)] = ("127.0.0.1", port)
 
 
 def image_of(service: str, file: str) -> str:

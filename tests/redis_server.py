@@ -5,8 +5,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,19 @@ def redis_server(folder: Path) -> Iterator[RedisServer]:
         yield server
     finally:
         server.stop()
+
+
+def contained_redis_server(folder: Path) -> AbstractContextManager[Any]:
+    """The published image, for those who have an engine."""
+    from containers import redis_container  # noqa: PLC0415 - only where there is an engine
+
+    return redis_container(folder)
+
+
+SERVERS = (
+    pytest.param(redis_server, id="installed"),
+    pytest.param(contained_redis_server, id="in a container", marks=pytest.mark.containers),
+)
 
 
 def listens(port: int) -> bool:
