@@ -56,7 +56,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         client_id=_text(environ, "MCP_CLIENT_ID"),
         # Whatever the environment says of serving, the command talks to its server over stdio.
         server_environment={**environ, "MCP_TRANSPORT": "stdio"},
-        state_folder=_state_folder(environ),
+        state_folder=state_folder(environ),
     )
 
 
@@ -95,8 +95,9 @@ def _token(environ: Mapping[str, str]) -> str | None:
     return token_in(file) if file else None
 
 
-def _state_folder(environ: Mapping[str, str]) -> Path | None:
-    """Returns the folder that the server keeps the memory in when it is told no other place."""
+def state_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Returns the folder that the server keeps the memory in when it is told no other place; None
+    if there is no home for it."""
     try:
         if folder := _text(environ, "MCP_MEMORY_STORE_DIR"):
             return Path(folder).expanduser().absolute()

@@ -86,6 +86,15 @@ def test_it_is_started_once_answers_and_is_stopped(daemon):
     assert daemon("stop").returncode == 0
 
 
+def test_the_token_that_is_told_is_the_one_of_the_server_that_runs(daemon, tmp_path):
+    daemon.environment["MCP_AUTH_TOKEN_FILE"] = str(tmp_path / "first")
+    assert daemon("start").returncode == 0
+    daemon.environment["MCP_AUTH_TOKEN_FILE"] = str(tmp_path / "second")
+    again = json.loads(daemon("start", "--json").stdout)
+    assert again["token_file"] == daemon.status["token_file"] == str(tmp_path / "first")
+    assert not (tmp_path / "second").exists()
+
+
 def test_of_starts_at_once_one_is_the_servers(daemon):
     with ThreadPoolExecutor() as threads:
         started = list(threads.map(lambda _: daemon("start", "--json"), range(4)))
@@ -135,10 +144,17 @@ def test_a_memory_bridge_of_another_folder_is_told_apart(daemon, tmp_path):
 
 
 def test_a_server_that_cannot_start_says_why(daemon):
-    daemon.environment["MCP_EMBEDDINGS"] = "perhaps"
+    (daemon.folder / "memory.db").mkdir(parents=True)
     done = daemon("start")
     assert done.returncode == 6
-    assert "MCP_EMBEDDINGS" in done.stderr
+    assert "memory.db" in done.stderr
+
+
+def test_a_bad_setting_of_the_server_is_one_of_the_command(daemon):
+    daemon.environment["MCP_EMBEDDINGS"] = "perhaps"
+    done = daemon("start")
+    assert done.returncode == 2
+    assert "MCP_EMBEDDINGS must be on or off" in done.stderr
 
 
 def test_what_means_nothing_to_it_is_refused(daemon):
@@ -163,8 +179,9 @@ def test_who_holds_the_pid_file_is_named(tmp_path):
     assert pid_file.running() is None
     with pid_file.claim():
         assert pid_file.running() == Running(os.getpid(), None)
-        pid_file.add_url("http://127.0.0.1:1/mcp")
-        assert pid_file.running() == Running(os.getpid(), "http://127.0.0.1:1/mcp")
+        pid_file.add_place("http://127.0.0.1:1/mcp", tmp_path / "token")
+        expected = Running(os.getpid(), "http://127.0.0.1:1/mcp", tmp_path / "token")
+        assert pid_file.running() == expected
         assert pid_file.claim() is None
     assert pid_file.running() is None
 

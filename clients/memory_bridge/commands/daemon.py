@@ -51,7 +51,9 @@ def _act(options: Namespace, daemon: "Daemon", plan: "Plan", screen: "Screen") -
 def _show(
     screen: "Screen", running: "Running | None", plan: "Plan", options: Namespace, told: str
 ) -> None:
-    places = {"token_file": str(plan.token_file), "log": str(plan.folder / "daemon.log")}
+    # It was perhaps started with other settings than those of now.
+    token_file = (running and running.token_file) or plan.token_file
+    places = {"token_file": str(token_file), "log": str(plan.folder / "daemon.log")}
     who = {"pid": running.pid, "url": running.url} if running else {}
     if options.json:
         screen.json({"running": running is not None, **who, **places})
@@ -72,13 +74,13 @@ def _plan(options: Namespace) -> "Plan":
             raise WrongUsageError(
                 f"The daemon is started by its settings, so {option} has no place."
             )
-    read = settings.read()
-    if read.state_folder is None:
+    folder = settings.state_folder()  # all of the settings would want the token to be there by now
+    if folder is None:
         raise WrongUsageError("There is no home folder for it: set MCP_MEMORY_STORE_DIR.")
-    background = settings.background(read.state_folder)
+    background = settings.background(folder)
     file: str | None = getattr(options, "db", None)
     return Plan(
-        folder=read.state_folder,
+        folder=folder,
         token_file=background.token_file,
         address=background.address,
         environment=background.environment,

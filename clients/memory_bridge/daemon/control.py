@@ -14,6 +14,7 @@ from memory_bridge import processes
 from memory_bridge.daemon.files import Log, PidFile, Running, keep_token
 from memory_bridge.deadline import Deadline
 from memory_bridge.errors import Unreachable
+from memory_bridge.exits import USAGE, WrongUsageError
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -35,7 +36,8 @@ class Plan:
 
 
 class Daemon:
-    """What it raises is `Unreachable`, with a sentence, and OSError."""
+    """What it raises is `Unreachable`, with a sentence, and OSError; `start` also raises
+    `WrongUsageError` where the server refuses a setting."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -58,11 +60,12 @@ class Daemon:
         while process.poll() is None:
             running, url = self.running(), _url_in(log.lines())
             if running is not None and running.pid is not None and url is not None:
-                self._pid_file.add_url(url)
-                return Running(running.pid, url), True
+                self._pid_file.add_place(url, self._plan.token_file)
+                return Running(running.pid, url, self._plan.token_file), True
             self._wait(deadline)
         if self.running() is None:
-            raise Unreachable(_last_words(log))
+            kind = WrongUsageError if process.returncode == USAGE else Unreachable
+            raise kind(_last_words(log))
         return self._answering(deadline), False
 
     def stop(self) -> bool:

@@ -21,6 +21,7 @@ class Running:
 
     pid: int | None
     url: str | None
+    token_file: Path | None = None
 
 
 class PidFile:
@@ -37,16 +38,18 @@ class PidFile:
             self.path.write_text(f"{os.getpid()}\n", "utf-8")
         return lock
 
-    def add_url(self, url: str) -> None:
+    def add_place(self, url: str, token_file: Path) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{url}\n")
+            file.write(f"{url}\n{token_file}\n")
 
     def running(self) -> Running | None:
         """Returns who holds it, None if nobody does. Raises OSError."""
         if not self.path.exists() or self._is_free():
             return None
-        pid, url, *_ = [*self.path.read_text("utf-8").splitlines(), "", ""]
-        return Running(int(pid) if pid.isdigit() else None, url or None)
+        pid, url, token, *_ = [*self.path.read_text("utf-8").splitlines(), "", "", ""]
+        return Running(
+            int(pid) if pid.isdigit() else None, url or None, Path(token) if token else None
+        )
 
     def _is_free(self) -> bool:
         for _ in range(_LOOKS):
