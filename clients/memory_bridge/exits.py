@@ -80,6 +80,8 @@ def name_of(error: BaseException) -> str:
     match error:
         case errors.ToolFailed():
             return _known(error.problem.get("code"))
+        case errors.ServerDied() if error.exit_code == USAGE:  # our own refuses a setting so
+            return "wrong_usage"
         case errors.HTTPFailure():
             return _STATUSES.get(error.status, "internal")
         case errors.MCPError(code=code) if code in _REFUSALS:
