@@ -1,12 +1,22 @@
 """What the server says before it starts, or instead of starting."""
 
+import re
 import shlex
+import stat
 import subprocess
+import sys
 
 import pytest
 
 from gateway_serving import SECONDS, TOKEN, command, environment
-from memory_gateway.settings import BadSetting, GatewaySettings, misspelled, read
+from memory_gateway.settings import (
+    HOW_TO_MAKE_ONE,
+    SHORTEST_TOKEN,
+    BadSetting,
+    GatewaySettings,
+    misspelled,
+    read,
+)
 
 OLD = "an-older-token-of-the-tests"
 
@@ -60,6 +70,16 @@ def test_http_without_a_token_does_not_start_and_says_how_to_make_one(tmp_path):
     assert "MCP_AUTH_TOKEN_FILE" in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert not (tmp_path / "memory.db").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_the_token_that_is_made_as_advised_is_for_its_owner_alone(tmp_path):
+    advised = re.search(r"\(umask .*?> token\.txt\)", HOW_TO_MAKE_ONE)[0]
+    line = advised.replace("python3", shlex.quote(sys.executable))
+    subprocess.run(["sh", "-c", f"umask 022; {line}"], cwd=tmp_path, check=True)
+    made = tmp_path / "token.txt"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert len(made.read_text().strip()) >= SHORTEST_TOKEN
 
 
 @pytest.mark.parametrize("name", ["MCP_HTTP_PORT", "MCP_SQLITE_BUSY_TIMEOUT", "MCP_EMBEDDINGS"])

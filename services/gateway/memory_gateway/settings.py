@@ -24,8 +24,8 @@ PREFIX = "MCP_"
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 SHORTEST_TOKEN = 16
 HOW_TO_MAKE_ONE = (
-    'To make one: python3 -c "import secrets; print(secrets.token_urlsafe(32))" > token.txt,'
-    " and set MCP_AUTH_TOKEN_FILE=token.txt."
+    'To make one that you alone can read: (umask 077; python3 -c "import secrets;'
+    ' print(secrets.token_urlsafe(32))" > token.txt), and set MCP_AUTH_TOKEN_FILE=token.txt.'
 )
 NO_TOKEN = (
     "HTTP is not served without a token: set MCP_AUTH_TOKEN, or MCP_AUTH_TOKEN_FILE to the name"
