@@ -14,6 +14,9 @@ from memory_bridge.settings import Settings, token_in
 
 Answer = dict[str, Any]
 
+# A server that is started for one command has its model to load first.
+_LONGEST_MODEL_WAIT_MS = 15_000
+
 
 class Memory:
     """One namespace of a memory, for one caller; None leaves either to the server."""
@@ -101,7 +104,9 @@ def _started(file: str | None, settings: Settings, timeout: float) -> Client:
     # -P: a module of the folder that the command runs in must not take the place of a real one.
     serve = [sys.executable, "-P", "-m", "memory_bridge", "serve"]
     command = serve if file is None else [*serve, file]
-    return Client.stdio(command, environment=settings.server_environment, timeout=timeout)
+    wait = min(_LONGEST_MODEL_WAIT_MS, max(1, int(timeout * 1000 / 2)))
+    environment = {"MCP_QUERY_DEADLINE_MS": f"{wait}", **settings.server_environment}
+    return Client.stdio(command, environment=environment, timeout=timeout)
 
 
 def token_of(options: Namespace, settings: Settings) -> str | None:

@@ -174,6 +174,39 @@ def test_a_file_that_cannot_be_served_ends_in_six_with_the_servers_sentence_alon
         assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("MCP_TOOLSETS", "nope"), ("MCP_DATABASE_URL", "mysql://x")]
+)
+@pytest.mark.parametrize("words", [["serve"], ["list", "--json"], ["tail", "--json"]])
+def test_a_bad_setting_ends_in_two_wherever_it_is_read(name, value, words):
+    done = alone(*words, **{name: value})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"memory-bridge: {name} must be ")
+    if "--json" in words:
+        assert json.loads(done.stdout)["problem"]["code"] == "wrong_usage"
+
+
+def test_the_first_search_of_a_process_waits_for_its_model(tmp_path):
+    file = str(tmp_path / "own.db")
+    alone("set", "sky", "blue", "--db", file)
+    done = alone("search", "colour", "--db", file, "--json")
+    assert "loading" not in (json.loads(done.stdout).get("degraded") or "")
+
+
+def alone(*words, **settings):
+    """A command without a server that runs."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
+    return subprocess.run(
+        [sys.executable, "-m", "memory_bridge", *words],
+        env={**kept, **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 def test_twenty_writes_in_flight_are_all_kept(over, era):
     with over(era=era) as client, ThreadPoolExecutor(20) as pool:
