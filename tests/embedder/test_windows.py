@@ -64,7 +64,7 @@ def session_of(embedder: OnnxEmbedder) -> Session:
 
 
 def token_count(embedder: OnnxEmbedder, text: str) -> int:
-    return len(session_of(embedder)._tokenizer.encode(text).ids)
+    return len(session_of(embedder)._tokens._tokenizer.encode(text).ids)
 
 
 NASTY = st.text(
