@@ -16,7 +16,6 @@ from memory_store.contract import ERRORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +42,8 @@ def test_the_page_names_every_code():
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl to try the lines with")
-def test_the_lines_of_the_readme_work_as_they_stand(served):
-    (lines,) = re.findall(r"^```sh\n(export AUTH=.*?)^```", README, re.MULTILINE | re.DOTALL)
+def test_the_lines_of_the_page_work_as_they_stand(served):
+    (lines,) = re.findall(r"^```sh\n(export AUTH=.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     script = lines.replace("http://127.0.0.1:8000/api/v1", served.url.removesuffix("/mcp") + API)
     ran = subprocess.run(
         ["sh", "-ec", script.replace("curl ", "curl -sSw '\\n' ")],

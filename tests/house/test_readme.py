@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""What the README, the settings and the script for clients show works as it stands there."""
 
 import json
 import os
@@ -12,15 +12,20 @@ import pytest
 
 from memory_embedder.settings import EmbedderSettings, RedisSettings
 from memory_gateway.settings import GatewaySettings, variable_names
-from memory_store.settings import ClientSettings, StoreSettings
+from memory_store.settings import ClientSettings, ServerSettings, StoreSettings
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+SETTINGS = (ROOT / "docs" / "settings.md").read_text("utf-8")
+CONNECTING = (ROOT / "docs" / "connecting.md").read_text("utf-8")
+VARIABLE = re.compile(r"`((?:MCP|OTEL)_[A-Z_]+)`")
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 TOKEN = "a-token-for-the-readme-0123456789"
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, page: str = README) -> list[str]:
     block = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    return block.findall(README.read_text("utf-8"))
+    return block.findall(page)
 
 
 @pytest.fixture
@@ -45,27 +50,51 @@ def url(environment):
 
 
 def test_the_settings_table_names_every_setting_and_no_other():
-    documented = set(re.findall(r"`((?:MCP|OTEL)_[A-Z_]+)`", README.read_text("utf-8")))
+    rows = [line for line in SETTINGS.splitlines() if line.startswith("|")]
+    named = [name for row in rows for name in VARIABLE.findall(row.split("|")[1])]
+    stores = (StoreSettings, ServerSettings, ClientSettings)
+    known = variable_names(GatewaySettings, *stores, EmbedderSettings, RedisSettings)
+    assert sorted(named) == sorted(known | {"MCP_URL", "MCP_DEBUG"})  # the command line's own
+    assert set(VARIABLE.findall(README)) <= set(named)
 
-    settings = (GatewaySettings, StoreSettings, ClientSettings, EmbedderSettings, RedisSettings)
-    known = variable_names(*settings)
-    assert documented == known | {"MCP_URL", "MCP_DEBUG"}  # the command line's own
+
+def test_the_history_that_is_shown_is_what_is_printed(environment):
+    (shown,) = blocks("console")
+    command, _, expected = shown.partition("\n")
+    for client, written in (
+        ("claude-code", ["5432"]),
+        ("cursor", ["5433", "--expect-version", "1"]),
+        ("ci", ["5434", "--expect-version", "1"]),
+    ):
+        line = ["memory-bridge", "set", "deploy/db-port", *written, "--client-id", client]
+        subprocess.run(line, env=environment, capture_output=True, timeout=60, check=False)
+
+    printed = subprocess.run(
+        shlex.split(command.removeprefix("$ ")),
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+
+    assert TIME.sub("", printed.stdout + printed.stderr) == TIME.sub("", expected)
 
 
 def test_the_configurations_are_json_and_start_what_exists():
     configurations = [json.loads(block) for block in blocks("json")]
 
-    assert len(configurations) == 3
+    assert len(configurations) == 2
     text = json.dumps(configurations)
     assert '"args": ["serve"]' in text
-    assert text.count('"http://127.0.0.1:8000/mcp"') == 2
+    assert text.count('"http://127.0.0.1:8000/mcp"') == 1
 
 
 def test_the_script_prints_what_it_remembered(tmp_path, environment, url):
     token = tmp_path / ".memory-bridge" / "token"
     token.parent.mkdir()
     token.write_text(TOKEN + "\n")
-    (script,) = blocks("python")
+    (script,) = blocks("python", CONNECTING)
 
     printed = subprocess.run(
         [sys.executable, "-c", script.replace("http://127.0.0.1:8000/mcp", url)],

@@ -1,4 +1,4 @@
-"""What docs/operations.md says of the stack works as it stands there."""
+"""What docs/containers.md says of the stack works as it stands there."""
 
 import os
 import re
@@ -10,9 +10,8 @@ from compose_stack import COMPOSE, ROOT, Stack, running
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 
-PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## In containers")[2].partition("\n## ")[0]
-COPYING, RESTORING, MOVING = re.findall(r"^```sh\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+PAGE = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+COPYING, RESTORING, MOVING = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
