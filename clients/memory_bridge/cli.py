@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memory_bridge import exits, parsing, streams
 from memory_bridge.arguments import is_text, with_stand_ins, without_stand_ins
-from memory_bridge.commands import Answer, Command, operations, serve
+from memory_bridge.commands import Answer, Command, completion, operations, serve
 from memory_bridge.commands.programs import Program
 from memory_bridge.errors import ProtocolError
 
@@ -63,6 +63,8 @@ def _parsed(words: list[str], options: Namespace) -> Namespace:
 
 def _obey(options: Namespace) -> int:
     streams.require_output()
+    if options.command is not completion.PROGRAM:  # a shell asks that while somebody types
+        _tell_of_misspelled_settings()
     if isinstance(options.command, Program):
         return options.command.run(options)
     from memory_bridge.output import Screen  # noqa: PLC0415  # --help does without it
@@ -74,6 +76,13 @@ def _obey(options: Namespace) -> int:
         found = _ask(options.command, options, screen)
     screen.flush()
     return exits.OK if found else exits.NOTHING
+
+
+def _tell_of_misspelled_settings() -> None:
+    from memory_bridge import settings  # noqa: PLC0415  # --help does without them
+
+    for name, near in settings.misspelled().items():
+        sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")
 
 
 def _ask(command: Command, options: Namespace, screen: "Screen") -> bool:

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from memory_bridge.arguments import is_text
 from memory_bridge.exits import WrongUsageError
+from memory_bridge.variables import KNOWN, PREFIX
+
+# As near as the server itself wants them to be.
+_NEAR = 0.85
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,17 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
 def debug(environ: Mapping[str, str] = os.environ) -> bool:
     """Returns whether an error is to be told with all that led to it."""
     return bool(environ.get("MCP_DEBUG"))
+
+
+def misspelled(environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """Returns unknown `MCP_…` variables that are close to a known one, each with that one."""
+    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in KNOWN)
+    if not unknown:
+        return {}
+    from difflib import get_close_matches  # noqa: PLC0415  # hardly ever needed
+
+    near = {name: get_close_matches(name, KNOWN, n=1, cutoff=_NEAR) for name in unknown}
+    return {name: matches[0] for name, matches in near.items() if matches}
 
 
 def process_number() -> int:

@@ -114,6 +114,24 @@ def test_a_way_that_cannot_be_taken_ends_in_two(words, capsys):
     assert capsys.readouterr().err.startswith("memory-bridge: ")
 
 
+@pytest.mark.parametrize("words", [["list"], ["daemon", "status"], ["token", "list"]])
+def test_a_misspelled_setting_is_told_by_every_command(words, environment, tmp_path, capsys):
+    environment.setenv("MCP_MEMORY_STORE_DIR", str(tmp_path))
+    environment.setenv("MCP_EMBEDING", "off")
+    environment.setenv("MCP_SERVER_OF_ANOTHER_PROGRAM", "x")
+    cli.main(words)
+    err = capsys.readouterr().err
+    told = "MCP_EMBEDING is not a setting and has no effect. Did you mean MCP_EMBEDDINGS?\n"
+    assert err.startswith(told)
+    assert "ANOTHER" not in err
+
+
+def test_it_is_not_told_while_a_shell_completes_words(environment, capsys):
+    environment.setenv("MCP_EMBEDING", "off")
+    assert cli.main(["completion", "bash"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def piped(peer, *words, **options):
     command = [sys.executable, "-m", "memory_bridge", "--url", peer.url, *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
