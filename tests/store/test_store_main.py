@@ -39,11 +39,11 @@ def running(environment):
             process.kill()
 
 
-def refusal(environment):
+def refusal(environment, status=1):
     run = subprocess.run(
         PROGRAM, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    assert run.returncode == 1
+    assert run.returncode == status
     assert "Traceback" not in run.stderr
     return run.stderr
 
@@ -112,7 +112,8 @@ def test_a_setting_that_is_not_allowed_is_named_and_its_value_is_not(
 
 
 def test_a_bad_setting_stops_the_start(environment):
-    said = refusal(environment | {"MCP_STORE_SECRET": SECRET, "MCP_SQLITE_BUSY_TIMEOUT": "-1"})
+    bad = {"MCP_STORE_SECRET": SECRET, "MCP_SQLITE_BUSY_TIMEOUT": "-1"}
+    said = refusal(environment | bad, status=2)
 
     assert "MCP_SQLITE_BUSY_TIMEOUT must be a number of milliseconds from 0" in said
 

@@ -17,15 +17,19 @@ from memory_store.settings import ServerSettings, SettingsError, StoreSettings, 
 from memory_store.wire import SERVER_IDLE_SECONDS
 
 DRAIN_SECONDS = 4
+BAD_SETTING = 2
 
 
 def main() -> None:
-    """Ends with status 1 and a sentence when it cannot start."""
+    """Ends with a sentence when it cannot start, and with status 1, or 2 for a bad setting."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         serving = read(ServerSettings)
         store = open_store(read(StoreSettings))
-    except (SettingsError, NotOurs, SchemaTooNew, StoreError) as error:
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(BAD_SETTING)
+    except (NotOurs, SchemaTooNew, StoreError) as error:
         sys.exit(str(error))
     # Once drained, uvicorn raises the signal that stopped it again: that must not skip the closing.
     signal.signal(signal.SIGTERM, _exit)
