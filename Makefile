@@ -44,7 +44,7 @@ test: $(READY) ## Run the tests; they need neither Docker nor a network
 test-all: $(READY) ## Run the tests and those in containers; with REQUIRE_DOCKER=1 a missing engine is a failure
 	$(BIN)/pytest --containers
 
-test-long: $(READY) ## Run the tests with 50 and 20 kills of a store, 10,000 sessions, a minute of spoiled requests
+test-long: $(READY) ## Run the tests, and the rare faults longer: 50 kills of a store, 10,000 sessions, a minute of spoiled requests
 	$(BIN)/pytest --rounds 50 --sessions 10000 --fuzz-seconds 60
 
 test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
