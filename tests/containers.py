@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import psycopg
+import redis
 from testcontainers.community.postgres import PostgresContainer
 from testcontainers.community.redis import RedisContainer
 from testcontainers.core.config import ConnectionMode, testcontainers_config
@@ -19,7 +20,7 @@ from testcontainers.core.container import DockerContainer
 
 from compose_stack import COMPOSE
 from postgres_server import OPTIONS, Emptied
-from redis_server import SECONDS, free_port, listens
+from redis_server import SECONDS, free_port
 
 # Where the ports are published, also for a run that is in a container itself.
 testcontainers_config.connection_mode_override = ConnectionMode.docker_host
@@ -71,15 +72,23 @@ class ContainedRedis:
 
     def __init__(self, container: RedisContainer, port: int) -> None:
         self._container = container.get_wrapped_container()
+        self._client = container.get_client()
         self.port = port
         self.url = f"redis://127.0.0.1:{port}/0"
 
     def start(self) -> None:
         self._container.start()
         deadline = time.monotonic() + SECONDS
-        while not listens(self.port):
+        # The engine listens on the port before Redis does.
+        while not self._answers():
             assert time.monotonic() < deadline, "Redis did not start"
             time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self._client.ping())
+        except redis.ConnectionError:
+            return False
 
     def stop(self) -> None:
         self._container.kill()
