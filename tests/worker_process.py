@@ -14,6 +14,7 @@ from gateway_serving import SECONDS, environment
 from memory_store.client import HttpStore
 from memory_store.contract import Caller, FactWrite
 from redis_server import RedisServer
+from waiting import wait_until
 
 REAL = [sys.executable, "-m", "memory_embedder.main"]
 FAKE = [sys.executable, "-m", "worker_process"]
@@ -65,7 +66,7 @@ class Stack:
             )
         worker = Worker(process, said)
         try:
-            wait_until(lambda: "connected to the queues" in said.read_text(), said)
+            wait_until(lambda: "connected to the queues" in said.read_text(), about=said)
             yield worker
         finally:
             worker.kill()
@@ -87,13 +88,6 @@ class Stack:
 
     def has(self, embedded: int) -> Callable[[], bool]:
         return lambda: self.store.stats().embedded == embedded
-
-
-def wait_until(condition: Callable[[], bool], about: object = "", seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"the condition did not come true in time: {about}"
-        time.sleep(0.05)
 
 
 def _tests() -> str:

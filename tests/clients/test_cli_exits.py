@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from clients.answers import FACT, problem
-from clients.waiting import wait_until
 from memory_bridge import cli
+from waiting import wait_until
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pytest
 
 from clients.restarting_gateway import free_port
 from clients.stub_process import Stub
-from clients.waiting import wait_until
 from memory_bridge.client import Client
 from memory_bridge.daemon.files import PidFile, Running, keep_token
+from waiting import wait_until
 
 SECONDS = 90
 

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from clients.http_peer import Peer
-from clients.waiting import wait_until
 from memory_bridge.client import (
     Client,
     ConnectionLost,
@@ -31,6 +30,7 @@ from memory_bridge.client import (
     Unreachable,
 )
 from memory_bridge.connections import Connection
+from waiting import wait_until
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from clients.terminal import Terminal
-from clients.waiting import wait_until
 from memory_bridge import cli, memory
 from memory_bridge.client import Client
 from memory_bridge.commands import undo
 from memory_bridge.errors import ToolFailed
+from waiting import wait_until
 
 pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
 

@@ -14,12 +14,12 @@ import pytest
 from clients.real_cases import ANSWERED, CASES, DEAF, FAILS, LOST, WAITS
 from clients.real_client import SECONDS, Failed, RealClient
 from clients.restarting_gateway import RestartingGateway
-from clients.waiting import wait_until
 from gateway_serving import AUTHORIZED, TOKEN
 from http_interface import client as web_client
 from http_interface import set_fact
 from lock_holder import lock_held
 from node_clients import FOLDER
+from waiting import wait_until
 
 pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
 

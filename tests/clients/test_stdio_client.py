@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from clients.waiting import wait_until
 from memory_bridge.client import (
     Client,
     ClientError,
@@ -24,6 +23,7 @@ from memory_bridge.client import (
     Unreachable,
 )
 from memory_bridge.stdio import StdioTransport
+from waiting import wait_until
 
 SERVER = [sys.executable, str(Path(__file__).with_name("scripted_server.py"))]
 

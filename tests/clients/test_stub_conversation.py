@@ -6,8 +6,8 @@ import pytest
 
 from clients.faults import failing
 from clients.stub_process import ENVELOPE, INFO, stub
-from clients.waiting import wait_until
 from memory_bridge.stub.serving import LAST_ANSWERS_SECONDS
+from waiting import wait_until
 
 SUBSCRIPTION = {"io.modelcontextprotocol/subscriptionId": "s"}
 

@@ -8,7 +8,7 @@ import pytest
 from clients.faults import failing, hang_up
 from clients.restarting_gateway import free_port
 from clients.stub_process import stub
-from clients.waiting import wait_until
+from waiting import wait_until
 
 KEYED = {"type": "object", "properties": {"key": {}, "value": {}, "idempotency_key": {}}}
 MANY = {"type": "object", "properties": {"writes": {"type": "array", "items": KEYED}}}

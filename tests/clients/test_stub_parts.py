@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from clients.waiting import wait_until
 from memory_bridge.filelock import FileLock
 from memory_bridge.messages import MAX_MESSAGE_BYTES
 from memory_bridge.pauses import pauses
@@ -14,6 +13,7 @@ from memory_bridge.stub.calls import Call, OpenCalls
 from memory_bridge.stub.host import Host
 from memory_bridge.stub.lane import Lane
 from memory_bridge.stub.tools import Signature, Toolbox, Traits
+from waiting import wait_until
 
 KEYED = Traits(keyed=True, takes_client=True)
 MANY = Traits(keyed_lists=("writes",))

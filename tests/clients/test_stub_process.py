@@ -12,8 +12,8 @@ import pytest
 
 from clients.restarting_gateway import free_port
 from clients.stub_process import SECONDS, Stub, stub
-from clients.waiting import wait_until
 from memory_bridge.filelock import FileLock
+from waiting import wait_until
 
 LIMIT_SECONDS = 0.15
 LIMIT_BYTES = 30 * 1024 * 1024

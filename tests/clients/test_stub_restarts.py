@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 
 from clients.restarting_gateway import RestartingGateway
-from clients.waiting import wait_until
 from memory_bridge import client as raw
+from waiting import wait_until
 
 pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
 

@@ -11,12 +11,12 @@ import psutil
 import pytest
 
 from clients.restarting_gateway import RestartingGateway
-from clients.waiting import wait_until
 from gateway_serving import environment
 from memory_bridge import cli, latencies
 from memory_bridge.client import Client
 from memory_bridge.race import Race
 from memory_bridge.unified import unified
+from waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "memory_bridge"]
 SECONDS = 60

@@ -22,7 +22,8 @@ from memory_embedder.remote import (
     RedisQueryEmbedder,
 )
 from redis_server import redis_server
-from worker_process import Stack, wait_until
+from waiting import wait_until
+from worker_process import Stack
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_a_gateway_writes_and_searches_by_words_while_redis_is_away_and_by_meani
 ):
     with stack.fake() as worker, gateway_over(stack.process, **stack.settings()) as gateway:
         call(gateway, "memory_set", key="before", value="the cat sleeps")
-        wait_until(lambda: found(gateway, "the cat")["mode"] == "hybrid", worker.said)
+        wait_until(lambda: found(gateway, "the cat")["mode"] == "hybrid", about=worker.said)
         stack.redis.stop()
         call(gateway, "memory_set", key="meanwhile", value="the dog barks")
         lexical = found(gateway, "dog")

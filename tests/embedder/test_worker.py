@@ -2,8 +2,7 @@
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -12,15 +11,9 @@ from fakes import FakeChanges, FakeEmbedder
 from memory_embedder.contract import EmbedderUnavailable
 from memory_embedder.worker import LONGEST_PAUSE, DrainThread
 from memory_store.contract import Busy, Internal, Unavailable
+from waiting import wait_until
 
 NEVER = 3600.0
-
-
-def wait_until(condition: Callable[[], bool], timeout: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.005)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import pytest
 
 from apart import store_serving
 from gateway_serving import SECONDS
-from worker_process import Stack, wait_until
+from waiting import wait_until
+from worker_process import Stack
 
 TAKEOVER_SECONDS = 30.0
 SLOW = {"FAKE_SECONDS": "0.3"}
@@ -22,7 +23,7 @@ def texts(stack: Stack) -> Counter[str]:
 def test_what_was_written_is_embedded_by_the_real_worker_which_fits_into_200_mb(stack: Stack):
     stack.write(20)
     with stack.worker() as worker:
-        wait_until(stack.has(20), worker.said.read_text())
+        wait_until(stack.has(20), about=worker.said.read_text())
         assert resident_megabytes(worker.process.pid) < 200
         assert worker.stop() == 0
 

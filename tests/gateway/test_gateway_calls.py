@@ -7,14 +7,16 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from memory_gateway.calls import UNDER_WAY, Calls
+from memory_gateway.calls import SHARE, UNDER_WAY, Calls
 from memory_gateway.frames import LineReader, Unreadable
-from memory_gateway.principals import LOCAL, Identity
+from memory_gateway.principals import LOCAL, Identity, Principal
 from memory_store.contract import Busy, Caller, FactWrite, Unavailable
+from waiting import wait_until
 
 WAIT = 20.0
 CALLER = Caller(principal="local", source_client="tests")
 CALLING = Identity(LOCAL, CALLER)
+ANOTHER = Identity(Principal("token:other"), CALLER)
 LINES = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n\nnoise\r\n{"jsonrpc":"2.0","id":"2","met'
 
 
@@ -46,8 +48,9 @@ async def test_every_write_may_wait_for_the_lock_at_once_and_reads_do_not_wait_w
         assert let_go.wait(WAIT)
 
     async with anyio.create_task_group() as writers:
-        for _ in range(UNDER_WAY):
-            writers.start_soon(partial(calls.ask, CALLING, wait_for_the_lock, reading=False))
+        for number in range(UNDER_WAY):
+            asking = (CALLING, ANOTHER)[number % 2]
+            writers.start_soon(partial(calls.ask, asking, wait_for_the_lock, reading=False))
         with anyio.fail_after(WAIT):
             for _ in range(UNDER_WAY):
                 await anyio.to_thread.run_sync(partial(begun.acquire, timeout=WAIT))
@@ -58,6 +61,32 @@ async def test_every_write_may_wait_for_the_lock_at_once_and_reads_do_not_wait_w
     assert answer == "read"
     assert refused.value.retryable
     assert await calls.ask(CALLING, lambda _context: "write", reading=False) == "write"
+
+
+@pytest.mark.anyio
+async def test_one_principal_leaves_room_for_the_others_however_much_it_asks(memory):
+    calls, let_go, begun = Calls(memory, None), threading.Event(), threading.Semaphore(0)
+
+    def wait_for_the_lock(_context):
+        begun.release()
+        assert let_go.wait(WAIT)
+
+    async with anyio.create_task_group() as writers:
+        for _ in range(SHARE):
+            writers.start_soon(partial(calls.ask, CALLING, wait_for_the_lock, reading=False))
+        with anyio.fail_after(WAIT):
+            for _ in range(SHARE):
+                await anyio.to_thread.run_sync(partial(begun.acquire, timeout=WAIT))
+            with pytest.raises(Busy, match="This token has 256"):
+                await calls.ask(CALLING, lambda _context: "mine", reading=False)
+            other = await calls.ask(ANOTHER, lambda _context: "other", reading=False)
+        writers.cancel_scope.cancel()
+    with pytest.raises(Busy):  # who gave up waiting has not given back the thread
+        await calls.ask(CALLING, lambda _context: "mine", reading=False)
+    let_go.set()
+    assert other == "other"
+    await anyio.to_thread.run_sync(wait_until, lambda: not calls.waiting)
+    assert await calls.ask(CALLING, lambda _context: "mine", reading=False) == "mine"
 
 
 @pytest.mark.anyio

@@ -5,7 +5,6 @@ import random
 import socket
 import struct
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -25,6 +24,7 @@ from gateway_serving import (
     modern,
 )
 from lock_holder import lock_held
+from waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 UNBOUND = {"MCP_RATE_PER_SECOND": "1000000", "MCP_RATE_BURST": "1000000"}
@@ -69,12 +69,6 @@ def era(request, web):
 
 def asked(number, method, **params):
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-
-def wait_until(condition):
-    until = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < until
 
 
 def gauge(web, name):

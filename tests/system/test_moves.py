@@ -5,7 +5,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing, contextmanager
 
 import psycopg
@@ -17,6 +16,7 @@ from memory_store.sqlite import SqliteEngine
 from postgres_server import new_database
 from store.moves import contents, file_end, server_end
 from system.memory_use import peak
+from waiting import wait_until
 
 COMMAND = [sys.executable, "-m", "memory_bridge"]
 WAIT_SECONDS = 60
@@ -62,13 +62,6 @@ def moving(tmp_path):
         return subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL)
 
     return start
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def finished(process):

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import logging
+import threading
+from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 from mcp.server.context import ServerRequestContext
@@ -41,6 +44,12 @@ TOO_MANY = (
     f"The server has {UNDER_WAY} such calls under way, which is the most; nothing was done, try"
     " again in a moment."
 )
+SHARE = UNDER_WAY // 2
+"""Of those, what one principal may have: the others always find room."""
+TOO_MANY_OF_YOURS = (
+    f"This token has {SHARE} such calls under way, which is the most; nothing was done, try again"
+    " when some are answered."
+)
 CLIENT_NAME_LENGTH = 128
 UNKNOWN_CLIENT = "unknown"
 GIVEN_UP = (
@@ -52,6 +61,29 @@ Answer = TypeVar("Answer")
 RequestContext = ServerRequestContext[Any, Any]
 
 
+class Shares:
+    """How many calls each principal has under way, of `most` that it may have."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, name: str) -> Callable[[], None]:
+        """Returns what gives the place back, on any thread. Raises `Busy` when none is left."""
+        with self._lock:
+            if self._taken[name] >= self._most:
+                raise Busy(TOO_MANY_OF_YOURS)
+            self._taken[name] += 1
+        return partial(self._give_back, name)
+
+    def _give_back(self, name: str) -> None:
+        with self._lock:
+            self._taken[name] -= 1
+            if not self._taken[name]:
+                del self._taken[name]
+
+
 class Calls:
     """Where calls cross into worker threads. A call that reached the store always finishes."""
 
@@ -61,6 +93,7 @@ class Calls:
         # Threads of their own: writes that all wait for a lock would otherwise keep reads waiting.
         self._readers = DaemonThreads("reader", READERS)
         self._writers = DaemonThreads("writer", UNDER_WAY)
+        self._read_shares, self._write_shares = Shares(SHARE), Shares(SHARE)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     @property
@@ -95,14 +128,16 @@ class Calls:
         That is `Busy` if too many calls are under way: nothing was done and may be tried again.
         """
         threads = self._readers if reading else self._writers
+        shares = self._read_shares if reading else self._write_shares
         if threads.unfinished >= UNDER_WAY:
             raise Busy(TOO_MANY)
+        give_back = shares.take(identity.principal.name)
         surroundings = copy_context()  # the call and the trace that it belongs to
 
         def answer() -> Answer:
             return surroundings.run(self._ask, identity, question)
 
-        call = asyncio.create_task(threads.run(answer))
+        call = asyncio.create_task(threads.run(answer, give_back))
         self._under_way.add(call)
         try:
             await asyncio.wait([call])

@@ -31,13 +31,18 @@ class DaemonThreads:
         """How many jobs run or wait for a thread, those included that nobody waits for any more."""
         return self._unfinished
 
-    async def run(self, job: Callable[[], Result]) -> Result:
+    async def run(
+        self, job: Callable[[], Result], ended: Callable[[], None] | None = None
+    ) -> Result:
         """Returns what the job returns. A job that has begun goes on when its caller is cancelled;
-        one that still waits for a thread does not begin."""
-        return cast("Result", await asyncio.wrap_future(self._submit(job)))
-
-    def _submit(self, job: Callable[[], Any]) -> Future[Any]:
+        one that still waits for a thread does not begin. `ended` is called, on any thread, when
+        the job has ended or will not begin."""
         answer: Future[Any] = Future()
+        if ended:
+            answer.add_done_callback(lambda _: ended())
+        return cast("Result", await asyncio.wrap_future(self._submit(job, answer)))
+
+    def _submit(self, job: Callable[[], Any], answer: Future[Any]) -> Future[Any]:
         self._jobs.put((job, answer))
         with self._lock:
             self._unfinished += 1
