@@ -215,7 +215,10 @@ def test_on_stdio_the_debug_log_is_kept_too_and_standard_error_stays_quiet(tmp_p
     [
         ({"MCP_DEBUG_LOG": "/no/such/folder/x.log"}, "MCP_DEBUG_LOG must name a file"),
         ({"MCP_LOG_FORMAT": "xml"}, "MCP_LOG_FORMAT must be json or text"),
-        ({"MCP_RATE_PER_SECOND": "0"}, "MCP_RATE_PER_SECOND must be a number above 0"),
+        ({"MCP_RATE_PER_SECOND": "0"}, "MCP_RATE_PER_SECOND must be a number from 0.001"),
+        ({"MCP_RATE_PER_SECOND": "1e-300"}, "MCP_RATE_PER_SECOND must be a number from 0.001"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "nonsense"}, "OTEL_EXPORTER_OTLP_ENDPOINT must be the"),
+        ({"MCP_ALLOWED_HOSTS": "a:99999"}, "MCP_ALLOWED_HOSTS must be host names"),
         ({"MCP_REDIS_URL": "http://x"}, "MCP_REDIS_URL must be redis://"),
         ({"MCP_REDIS_URL": "redis://host:port"}, "MCP_REDIS_URL must be redis://"),
         ({"MCP_REDIS_URL": "redis://host:99999"}, "MCP_REDIS_URL must be redis://"),

@@ -39,7 +39,7 @@ def read_host(text: str) -> tuple[str, str | None]:
     """
     lower = text.lower()
     match = _ENTRY.fullmatch(lower) or _ENTRY.fullmatch(f"[{lower}]")
-    if match is None:
+    if match is None or int(match["port"] or 0) > HIGHEST_PORT:
         raise ValueError(text)
     return match["name"], match["port"]
 

@@ -16,6 +16,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from memory_gateway.hosts import read_host
@@ -121,7 +122,9 @@ class GatewaySettings(BaseSettings):
     max_sessions: int = Field(1_000, ge=1, le=100_000, description="a number from 1 to 100000")
     max_in_flight: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
     max_streams: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
-    rate_per_second: float = Field(300, gt=0, le=1e6, description="a number above 0, at most 1e6")
+    rate_per_second: float = Field(
+        300, ge=0.001, le=1e6, description="a number from 0.001 to 1000000"
+    )
     rate_burst: int = Field(1_000, ge=1, le=1_000_000, description="a number from 1 to 1000000")
     embed_changes: bool = Field(default=False, description="on or off")
     client_id: str | None = Field(
@@ -135,6 +138,7 @@ class GatewaySettings(BaseSettings):
     otel_endpoint: str | None = Field(
         None,
         validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
+        pattern=r"^https?://[^/\s]",
         description="the URL of a collector (OTLP over HTTP)",
     )
     otel_service_name: str = Field("memory-bridge", validation_alias="OTEL_SERVICE_NAME")
@@ -219,13 +223,18 @@ def _sentence(model: type[BaseSettings], error: ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False)[0]
     if not found["loc"]:
         return found["msg"].removeprefix("Value error, ")
-    name = str(found["loc"][0])
-    field = model.model_fields.get(name)
-    if field is None:  # an alias, which is the variable itself
-        return f"{name} is not allowed: {found['msg']}."
+    name, field = _field(model, str(found["loc"][0]))
     if field.description is None:
-        return f"{PREFIX}{name.upper()} is not allowed: {found['msg']}."
-    return f"{PREFIX}{name.upper()} must be {field.description}."
+        return f"{name} is not allowed: {found['msg']}."
+    return f"{name} must be {field.description}."
+
+
+def _field(model: type[BaseSettings], place: str) -> tuple[str, FieldInfo]:
+    """A variable's name and its field, by where pydantic found a fault: by alias if it has one."""
+    aliases = {str(it.validation_alias): it for it in model.model_fields.values()}
+    if place in aliases:
+        return place, aliases[place]
+    return f"{PREFIX}{place.upper()}", model.model_fields[place]
 
 
 def variable_names(*models: type[BaseSettings]) -> set[str]:

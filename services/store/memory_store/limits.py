@@ -172,6 +172,8 @@ def check_filter(only: EventFilter) -> None:
 
 def check_grant(grant: TokenGrant, now: int) -> None:
     check_name("name", grant.name)
+    if not grant.name.isprintable():
+        raise Invalid("name holds a control character; logs could not show it", argument="name")
     if not grant.scopes:
         raise Invalid("scopes is empty; give read, write or admin", argument="scopes")
     if grant.namespaces is not None:
