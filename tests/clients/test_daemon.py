@@ -61,6 +61,14 @@ def daemon(tmp_path):
     daemon("stop")
 
 
+def words(process):
+    """The command line of a process, nothing if it is gone."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def has_ended(pid):
     """Whether a process is gone, or at least nobody's but to be counted."""
     try:
@@ -100,6 +108,8 @@ def test_of_starts_at_once_one_is_the_servers(daemon):
         started = list(threads.map(lambda _: daemon("start", "--json"), range(4)))
     assert [done.returncode for done in started] == [0, 0, 0, 0]
     assert len({json.loads(done.stdout)["pid"] for done in started}) == 1
+    daemon("stop")
+    assert not [it for it in psutil.process_iter() if str(daemon.folder) in " ".join(words(it))]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")

@@ -59,9 +59,11 @@ class Daemon:
         process = processes.start_detached(self._command(), self.log, self._plan.environment)
         while process.poll() is None:
             running, url = self.running(), _url_in(log.lines())
-            if running is not None and running.pid is not None and url is not None:
+            if url is not None and running is not None and _is(running.pid, process.pid):
                 self._pid_file.add_place(url, self._plan.token_file)
                 return Running(running.pid, url, self._plan.token_file), True
+            # Another's server is no reason to leave: what was started here waits for its lock,
+            # and would take it as soon as that server stopped.
             self._wait(deadline)
         if self.running() is None:
             kind = WrongUsageError if process.returncode == USAGE else Unreachable
@@ -118,6 +120,11 @@ class Daemon:
             f"Port {port} of {host} is taken by {found}. Stop that, or set MCP_HTTP_PORT to a free"
             " port."
         )
+
+
+def _is(pid: int | None, started: int) -> bool:
+    """On Windows what was started is a launcher of the interpreter, whose number is another."""
+    return pid == started or (pid is not None and sys.platform == "win32")
 
 
 def _found_at(host: str, port: int) -> str | None:
