@@ -77,7 +77,7 @@ def fill(store: SqlStore, clock: Clock) -> dict[str, str]:
 
 def _make_tokens(store: SqlStore) -> dict[str, str]:
     digests = {}
-    for name in ("plain", "rotated", "revoked", "gué\u202e 🔑"):
+    for name in ("plain", "rotated", "revoked", "gué 🔑"):
         grant = TokenGrant(name=name, scopes=("read", "write"), namespaces=("default", "work/💼"))
         digests[name] = digest_of(store.token_create(ALICE, grant).secret)
     digests["new"] = digest_of(store.token_rotate(ALICE, "rotated", overlap_seconds=1000).secret)

@@ -173,7 +173,9 @@ def check_filter(only: EventFilter) -> None:
 def check_grant(grant: TokenGrant, now: int) -> None:
     check_name("name", grant.name)
     if not grant.name.isprintable():
-        raise Invalid("name holds a control character; logs could not show it", argument="name")
+        raise Invalid(
+            "name holds a character that cannot be shown in a log; leave it out", argument="name"
+        )
     if not grant.scopes:
         raise Invalid("scopes is empty; give read, write or admin", argument="scopes")
     if grant.namespaces is not None:

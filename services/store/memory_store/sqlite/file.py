@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,11 +79,13 @@ def make(path: Path) -> bool:
 def why_not(path: Path) -> Unavailable | None:
     """Returns what to do about a file that could not be opened because of who it belongs to.
 
-    None if it may be written to, as far as that can be told.
+    None if it may be written to, as far as that can be told, and where nobody may write.
     """
+    if sys.platform == "win32":  # which knows neither owners by number nor this kind of mode
+        return None
     folder = next(place for place in path.parents if os.access(place, os.F_OK))
     place = next((place for place in (folder, path) if not _may_write(place)), None)
-    if place is None:
+    if place is None or os.statvfs(place).f_flag & os.ST_RDONLY:
         return None
     owner, user = place.stat().st_uid, os.geteuid()
     return Unavailable(
