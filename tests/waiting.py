@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0, about: object = "") -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0, about: object = "") -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"it did not come true in time: {about}"

@@ -211,7 +211,7 @@ def test_tail_ends_quietly_when_nobody_reads_it_any_more(started, held, key):
         held("more")
         return tail.poll() is not None
 
-    wait_until(has_ended, SECONDS)
+    wait_until(has_ended, seconds=SECONDS)
     assert (tail.returncode, tail.stderr.read()) == (141, "")
 
 
@@ -245,8 +245,8 @@ def test_inspect_shows_who_read_a_key_and_who_searched(run, mine, held, key):
         events = json.loads(run("inspect", "--key", key, "--json")[1])["events"]
         return [event["kind"] for event in events]
 
-    wait_until(lambda: kinds() == ["get", "set"], SECONDS)
-    wait_until(lambda: f"grey {key}" in run("inspect", "--searches")[1], SECONDS)
+    wait_until(lambda: kinds() == ["get", "set"], seconds=SECONDS)
+    wait_until(lambda: f"grey {key}" in run("inspect", "--searches")[1], seconds=SECONDS)
     assert run("inspect", "--key", "never")[0] == 1
 
 
@@ -316,7 +316,7 @@ def test_the_server_of_a_command_that_is_killed_ends_too(database, served, held,
     (server,) = psutil.Process(tail.pid).children()
     os.kill(tail.pid, signal.SIGKILL)
     tail.communicate(timeout=SECONDS)
-    wait_until(lambda: not server.is_running() or server.status() == "zombie", SECONDS)
+    wait_until(lambda: not server.is_running() or server.status() == "zombie", seconds=SECONDS)
 
 
 def test_a_server_that_cannot_be_had_ends_in_six_and_a_wrong_token_in_five(run, served):

@@ -176,7 +176,7 @@ def kill(everyone):
             for case, client in everyone.clients.items()
         }
         over_http = sum(case.transport in OVER_HTTP for case in calls)
-        wait_until(lambda: in_flight(everyone.gateway) >= over_http, SECONDS)
+        wait_until(lambda: in_flight(everyone.gateway) >= over_http, seconds=SECONDS)
         everyone.gateway.kill()
         release()
     futures.wait([asked for case, asked in calls.items() if case.killed == FAILS], SOON)

@@ -107,7 +107,7 @@ def restarted_under_writes(gateway, restarts, end):
     total = writes * len(MODES)
     for number in range(1, restarts + 1):
         due = number * total // (restarts + 1)
-        wait_until(lambda due=due: writers.answered.total() >= due, 120)
+        wait_until(lambda due=due: writers.answered.total() >= due, seconds=120)
         end()
         gateway.start()
     thread.join(120)

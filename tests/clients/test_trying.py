@@ -205,7 +205,7 @@ def test_an_interrupt_leaves_neither_servers_nor_files(words, tmp_path):
     with subprocess.Popen(
         command, env=environment(TMPDIR=str(tmp_path)), stderr=subprocess.PIPE, text=True
     ) as process:
-        wait_until(lambda: any(tmp_path.rglob("*.db")), SECONDS)
+        wait_until(lambda: any(tmp_path.rglob("*.db")), seconds=SECONDS)
         servers = psutil.Process(process.pid).children()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=SECONDS)

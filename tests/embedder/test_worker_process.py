@@ -116,7 +116,7 @@ def test_a_store_that_was_restarted_is_served_again(stack: Stack):
         stack.process.process.wait(SECONDS)
         with store_serving(stack.folder / "memory.db", stack.process.port):
             stack.write(10)
-            wait_until(stack.has(10), worker.said)
+            wait_until(stack.has(10), about=worker.said)
 
 
 @pytest.mark.parametrize(
