@@ -13,6 +13,7 @@ from memory_store.clock import milliseconds
 from memory_store.contract import (
     ALL_EVENTS,
     Caller,
+    Conflict,
     EventFeed,
     EventFilter,
     EventPage,
@@ -140,9 +141,12 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         limits.check_address(namespace, key, self._limits)
         limits.check_retry_key(idempotency_key)
         request = _Deletion(namespace=namespace, key=key, expected_version=expected_version)
+        remove = partial(
+            facts.remove, namespace=namespace, key=key, expected_version=expected_version
+        )
         return fact_of(
             self._write(
-                partial(self._delete, caller, request, idempotency_key),
+                partial(self._once, caller, idempotency_key, request, remove),
                 locks=(*facts.locks(namespace, key), *idempotency.locks(caller, idempotency_key)),
                 ahead=[facts.standing(namespace, key)],
             )
@@ -159,9 +163,10 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         limits.check_address(namespace, key, self._limits)
         limits.check_retry_key(idempotency_key)
         request = _Restoration(namespace=namespace, key=key, version=version)
+        restore = partial(facts.restore, namespace=namespace, key=key, version=version)
         return fact_of(
             self._write(
-                partial(self._restore, caller, request, idempotency_key),
+                partial(self._once, caller, idempotency_key, request, restore),
                 locks=(*facts.locks(namespace, key), *idempotency.locks(caller, idempotency_key)),
             )
         )
@@ -228,36 +233,19 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
         return partial(self._set, caller, write), _locks(caller, write), [_standing(write)]
 
     def _set(self, caller: Caller, write: FactWrite, session: Session) -> FactOutcome:
-        writing = self._writing(session, caller)
-        return idempotency.once(
-            writing, write.idempotency_key, write, lambda: _outcome(facts.put(writing, write))
-        )
+        apply = partial(facts.put, write=write)
+        return self._once(caller, write.idempotency_key, write, apply, session)
 
-    def _delete(
-        self, caller: Caller, request: _Deletion, idempotency_key: str | None, session: Session
+    def _once(
+        self,
+        caller: Caller,
+        idempotency_key: str | None,
+        request: Word,
+        apply: Callable[[facts.Writing], Fact | Conflict],
+        session: Session,
     ) -> FactOutcome:
         writing = self._writing(session, caller)
-        return idempotency.once(
-            writing,
-            idempotency_key,
-            request,
-            lambda: _outcome(
-                facts.remove(writing, request.namespace, request.key, request.expected_version)
-            ),
-        )
-
-    def _restore(
-        self, caller: Caller, request: _Restoration, idempotency_key: str | None, session: Session
-    ) -> FactOutcome:
-        writing = self._writing(session, caller)
-        return idempotency.once(
-            writing,
-            idempotency_key,
-            request,
-            lambda: _outcome(
-                facts.restore(writing, request.namespace, request.key, request.version)
-            ),
-        )
+        return idempotency.once(writing, idempotency_key, request, lambda: _outcome(apply(writing)))
 
     def _objection(self, write: FactWrite) -> FactOutcome | None:
         try:
