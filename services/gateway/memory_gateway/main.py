@@ -184,15 +184,15 @@ def _serve_http(settings: "Settings", memory: "Memory", observer: "Observer") ->
     verifier = Tokens(InstallationTokens(gateway.tokens), ClientTokens(memory.store))
     rate = Rate(gateway.rate_per_second, gateway.rate_burst)
     door = Door(
-        verifier,
-        hosts,
-        gateway.allowed_origins,
-        gateway.trusted_proxies,
-        gateway.max_sessions,
-        _rates(redis, rate),
-        rate,
-        gateway.max_in_flight,
-        gateway.max_streams,
+        verifier=verifier,
+        hosts=hosts,
+        origins=gateway.allowed_origins,
+        proxies=gateway.trusted_proxies,
+        most_sessions=gateway.max_sessions,
+        rates=_rates(redis, rate),
+        rate=rate,
+        most_in_flight=gateway.max_in_flight,
+        most_streams=gateway.max_streams,
     )
     allowed = tools(demo=gateway.enable_demo_tools)
     server = MemoryServer(memory, allowed, gateway.client_id, observer)

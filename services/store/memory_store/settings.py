@@ -86,6 +86,17 @@ class StoreSettings(BaseSettings):
         return address
 
 
+def _with_secret(given: dict[str, Any], reason: str) -> dict[str, Any]:
+    """The settings with the secret in its place, wherever it is. Raises `ValueError`."""
+    secret, file = given.get("secret"), given.get("secret_file")
+    if bool(secret) == bool(file):
+        raise ValueError(
+            f"{reason}: set either MCP_STORE_SECRET or MCP_STORE_SECRET_FILE, the name of a file"
+            " that holds it"
+        )
+    return given | {"secret": _read_file("MCP_STORE_SECRET_FILE", Path(file)) if file else secret}
+
+
 class ServerSettings(BaseSettings):
     """Where a store serves, and the secret that it asks for, wherever that was found."""
 
@@ -101,15 +112,9 @@ class ServerSettings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _find_secret(cls, given: dict[str, Any]) -> dict[str, Any]:
-        secret, file = given.get("secret"), given.get("secret_file")
-        if bool(secret) == bool(file):
-            raise ValueError(
-                "A store is served only behind a secret of at least 16 characters: set "
-                "either MCP_STORE_SECRET or MCP_STORE_SECRET_FILE, the name of a file that holds it"
-            )
-        return given | {
-            "secret": _read_file("MCP_STORE_SECRET_FILE", Path(file)) if file else secret
-        }
+        return _with_secret(
+            given, "A store is served only behind a secret of at least 16 characters"
+        )
 
     @field_validator("secret")
     @classmethod
@@ -133,17 +138,9 @@ class ClientSettings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _find_secret(cls, given: dict[str, Any]) -> dict[str, Any]:
-        secret, file = given.get("secret"), given.get("secret_file")
         if not given.get("url"):
             return {}
-        if bool(secret) == bool(file):
-            raise ValueError(
-                "A store is reached only with its secret: set either MCP_STORE_SECRET or"
-                " MCP_STORE_SECRET_FILE, the name of a file that holds it"
-            )
-        return given | {
-            "secret": _read_file("MCP_STORE_SECRET_FILE", Path(file)) if file else secret
-        }
+        return _with_secret(given, "A store is reached only with its secret")
 
     @field_validator("url")
     @classmethod
