@@ -1,5 +1,6 @@
 """Processes that outlive the one that starts them: on POSIX and on Windows."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -45,6 +46,8 @@ def start_detached(
 def _log(path: Path) -> int:
     """Returns a descriptor that appends; what grew too long gives way to a new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size > _LARGEST_LOG_BYTES:
-        path.replace(path.with_suffix(".log.1"))
+    # Another start may have moved it just now, and Windows moves no file that is open.
+    with contextlib.suppress(OSError):
+        if path.stat().st_size > _LARGEST_LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -80,11 +80,6 @@ def misspelled(environ: Mapping[str, str] = os.environ) -> Mapping[str, str]:
     return {name: matches[0] for name, matches in near.items() if matches}
 
 
-def process_number() -> int:
-    """Returns what tells this process from others on the machine."""
-    return os.getpid()
-
-
 def can_redraw(environ: Mapping[str, str] = os.environ) -> bool:
     """Returns whether a terminal here takes the sequence that clears it."""
     if sys.platform == "win32":

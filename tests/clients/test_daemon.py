@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -196,12 +197,26 @@ def test_who_holds_the_pid_file_is_named(tmp_path):
     assert pid_file.running() is None
 
 
-def test_a_token_is_made_once(tmp_path):
-    token = tmp_path / "state" / "token"
-    with ThreadPoolExecutor() as threads:
-        list(threads.map(lambda _: keep_token(token), range(16)))
-    made = token.read_text()
+def test_of_tokens_made_at_the_same_moment_one_is_kept(tmp_path, monkeypatch):
+    token, makers = tmp_path / "state" / "token", 8
+    all_are_at_it = threading.Barrier(makers)
+    made = iter(f"token-{number}" for number in range(makers))
+
+    def make(_bytes):
+        all_are_at_it.wait(SECONDS)
+        return next(made)
+
+    monkeypatch.setattr("secrets.token_urlsafe", make)
+    with ThreadPoolExecutor(makers) as threads:
+        list(threads.map(lambda _: keep_token(token), range(makers)))
+    kept = token.read_text()
     keep_token(token)
-    assert token.read_text() == made
-    assert len(made.strip()) >= 32
+    assert token.read_text() == kept
+    assert re.fullmatch(r"token-\d\n", kept)
     assert list(token.parent.iterdir()) == [token]
+
+
+def test_a_token_is_long_and_its_owners_alone(tmp_path):
+    keep_token(tmp_path / "token")
+    assert len((tmp_path / "token").read_text().strip()) >= 32
+    assert sys.platform == "win32" or stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600

@@ -31,12 +31,15 @@ def _options(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    from memory_bridge import memory, settings  # noqa: PLC0415  # --help does without them
+    import secrets  # noqa: PLC0415  # --help does without these
+
+    from memory_bridge import memory, settings  # noqa: PLC0415
     from memory_bridge.output import Screen  # noqa: PLC0415
     from memory_bridge.race import Race  # noqa: PLC0415
 
     screen, race, environment = Screen(sys.stdout, sys.stderr), Race(), settings.read()
-    name = memory.caller_of(options, environment)[1] or f"hammer-{settings.process_number()}"
+    # Two that race may be on two machines, where both have the same process number.
+    name = memory.caller_of(options, environment)[1] or f"hammer-{secrets.token_hex(3)}"
     options.client_id = name
     code = OK
     try:

@@ -85,17 +85,19 @@ def keep_token(path: Path) -> None:
 
 
 def _make_token(path: Path) -> None:
-    """Whole or not at all, and never in the place of one that another process makes meanwhile."""
+    """Whole or not at all, and never in the place of one that is made elsewhere meanwhile."""
     import secrets  # noqa: PLC0415  # seldom needed, and it imports much
+    import tempfile  # noqa: PLC0415  # as above
 
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    # A name that nobody else has: the number of a process would be shared by its threads, and by
+    # a process of another machine on the same disk.
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(f"{secrets.token_urlsafe(32)}\n")
-        _publish(draft, path)
+        _publish(Path(draft), path)
     finally:
-        draft.unlink(missing_ok=True)
+        Path(draft).unlink(missing_ok=True)
 
 
 def _publish(draft: Path, path: Path) -> None:
