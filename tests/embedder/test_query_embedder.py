@@ -80,6 +80,14 @@ def test_a_missing_model_says_so():
     with pytest.raises(EmbedderUnavailable, match=r"Run the set-up\."):
         queries.query("anything")
     assert queries.trouble() == "Run the set-up."
+    assert queries.conditions() == {"model": "down"}
+
+
+def test_a_model_is_known_to_work_once_it_has():
+    queries = LocalQueryEmbedder(FakeEmbedder(), deadline_seconds=30)
+    assert queries.conditions() == {"model": "unknown"}
+    queries.query("anything")
+    assert queries.conditions() == {"model": "ok"}
 
 
 def test_a_failing_embedder_is_unavailable_and_leaks_nothing():

@@ -198,3 +198,15 @@ def test_models_are_never_mixed_while_everything_is_embedded_anew(stack: Stack):
             assert stats["model"] == FakeEmbedder("two").identity.id
             assert stats["backlog"]["pending"] == 0
             assert stats["degraded"] is None
+
+
+def test_the_queue_and_the_worker_behind_it_are_told_apart(redis, stack: Stack):
+    with (
+        closing(RedisQueryEmbedder(redis.url)) as alone,
+        closing(RedisQueryEmbedder(stack.redis.url)) as served,
+    ):
+        assert alone.conditions() == {"queue": "ok", "model": "down"}
+        with stack.fake("one"):
+            wait_until(lambda: served.conditions() == {"queue": "ok", "model": "ok"})
+        redis.stop()
+        assert alone.conditions() == {"queue": "down", "model": "unknown"}

@@ -93,7 +93,8 @@ def test_a_token_in_the_query_or_sent_twice_is_refused(web):
 def test_only_health_is_open(web, path):
     assert web.get(path).status_code == 401
     assert web.get("/healthz").status_code == 200
-    assert web.get("/readyz").json() == {"status": "ready"}
+    ready = {"status": "ready", "checks": {"store": "ok", "model": "off"}}
+    assert web.get("/readyz").json() == ready
 
 
 def test_the_refusal_does_not_wait_for_the_body(served):

@@ -45,6 +45,11 @@ def ready(gateway):
     return httpx2.get(f"http://127.0.0.1:{gateway.port}/readyz", timeout=SECONDS).status_code
 
 
+def told(gateway):
+    url = f"http://127.0.0.1:{gateway.port}/readyz"
+    return httpx2.get(url, timeout=SECONDS).json()["checks"]
+
+
 def gauge(gateway, name):
     url = f"http://127.0.0.1:{gateway.port}/metrics"
     text = httpx2.get(url, headers=AUTHORIZED, timeout=SECONDS).text
@@ -77,6 +82,7 @@ def test_a_gateway_outlives_its_store_and_goes_on_by_itself(tmp_path):
             call(gateway, "memory_set", key="k", value="v")
             stores.close()
             assert ready(gateway) == 503
+            assert told(gateway) == {"store": "down", "model": "off"}
             refused = call(gateway, "memory_get", key="k")
             problem = refused["structuredContent"]["problem"]
             assert (problem["code"], problem["retryable"]) == ("unavailable", True)

@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from memory_embedder.contract import Embedder, EmbedderUnavailable, QueryVector
+from memory_embedder.contract import Condition, Embedder, EmbedderUnavailable, QueryVector
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,9 @@ class NoEmbedder:
 
     def trouble(self) -> str | None:
         return self._reason
+
+    def conditions(self) -> Mapping[str, Condition]:
+        return {"model": "off"}
 
 
 class LocalQueryEmbedder:
@@ -47,6 +51,11 @@ class LocalQueryEmbedder:
 
     def trouble(self) -> str | None:
         return self._trouble
+
+    def conditions(self) -> Mapping[str, Condition]:
+        if self._trouble:
+            return {"model": "down"}
+        return {"model": "ok" if self._loaded else "unknown"}
 
     def close(self) -> None:
         """Lets what runs finish and refuses what comes."""

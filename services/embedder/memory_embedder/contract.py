@@ -1,9 +1,11 @@
 """What turns text into vectors, in two short protocols. No technology lives here."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 from memory_store.contract import ModelIdentity
+
+Condition = Literal["ok", "down", "off", "unknown"]
 
 
 class EmbedderUnavailable(Exception):
@@ -53,6 +55,14 @@ class QueryEmbedder(Protocol):
 
     def trouble(self) -> str | None:
         """Says why there would be no vector now, in a sentence, or None if nothing is known.
+
+        Returns within about a second and never raises.
+        """
+        ...
+
+    def conditions(self) -> Mapping[str, Condition]:
+        """Says how each thing is that a vector needs: the `model`, and the `queue` to it if there
+        is one. `unknown` is a model that nobody has asked yet, or that cannot be asked.
 
         Returns within about a second and never raises.
         """

@@ -3,10 +3,10 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from memory_embedder.broker import BROKER_ERRORS, NUDGE, QUERY, sending
-from memory_embedder.contract import EmbedderUnavailable, QueryVector
+from memory_embedder.contract import Condition, EmbedderUnavailable, QueryVector
 from memory_embedder.exchange import QUEUE_ERRORS, Answer, Exchange
 
 REST_SECONDS = 2.0
@@ -59,6 +59,12 @@ class RedisQueryEmbedder:
             return None if self._exchange.is_present() else NO_WORKER
         except QUEUE_ERRORS:
             return QUEUE_DOWN
+
+    def conditions(self) -> Mapping[str, Condition]:
+        try:
+            return {"queue": "ok", "model": "ok" if self._exchange.is_present() else "down"}
+        except QUEUE_ERRORS:
+            return {"queue": "down", "model": "unknown"}
 
     def close(self) -> None:
         self._exchange.close()

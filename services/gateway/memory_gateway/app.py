@@ -82,7 +82,7 @@ class Application:
             *self._other_transports(door.rates),
             *self._http_interface(),
         ]
-        health = health_routes(memory.store)
+        health = health_routes(memory)
         metrics = Route("/metrics", metrics_route(observer.metrics))
         app = Starlette(routes=[*routes, *health, metrics], lifespan=self._lifespan)
         app.router.redirect_slashes = False
