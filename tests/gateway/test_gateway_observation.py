@@ -30,6 +30,7 @@ from gateway_serving import (
 from memory_gateway.observation.call import Call, request_id
 from memory_gateway.observation.debug_log import CannotLog, DebugLog
 from memory_gateway.observation.logs import MOST_WAITING, WaitingLines
+from memory_gateway.observation.machine import machine_gauges
 
 VALUE = "a-value-that-no-log-may-hold"
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
@@ -112,6 +113,17 @@ def test_metrics_count_calls_by_tool_and_outcome(tmp_path, web):
     assert seen['memory_bridge_refusals_total{status="401"}'] == 1
     gauges = {"sessions": 1, "facts": 1, "events": 2, "embedding_pending": 1, "store_up": 1}
     assert {name: seen[f"memory_bridge_{name}{{}}"] for name in gauges} == gauges
+
+
+def test_metrics_tell_the_memory_of_the_machine(tmp_path):
+    file = tmp_path / "meminfo"
+    file.write_text("MemTotal:  2048 kB\nMemFree:  1 kB\nMemAvailable:   512 kB\n")
+    told = {name: value for name, _, value in machine_gauges(file)()}
+    assert told == {
+        "machine_memory_bytes": 2048 * 1024,
+        "machine_memory_available_bytes": 512 * 1024,
+    }
+    assert list(machine_gauges(tmp_path / "absent")()) == []
 
 
 def test_metrics_are_told_only_to_who_may_read(tmp_path):

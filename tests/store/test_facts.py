@@ -310,4 +310,5 @@ def test_stats_count_one_namespace_or_all(store, caller, settle):
     assert everywhere.namespaces == 1
     assert everywhere.backlog.pending == 2
     assert everywhere.bytes > 0
+    assert everywhere.free_bytes is None or everywhere.free_bytes > 0
     assert everywhere.schema_version >= 1

@@ -23,6 +23,7 @@ from memory_gateway.hosts import LOCAL_HOSTS, HostCheck, HostNames
 from memory_gateway.mcp import MemoryServer
 from memory_gateway.memory import Memory
 from memory_gateway.observation.http import HttpObserver
+from memory_gateway.observation.machine import machine_gauges
 from memory_gateway.observation.metrics import store_gauges
 from memory_gateway.observation.observer import Observer
 from memory_gateway.observation.route import metrics_route
@@ -89,6 +90,7 @@ class Application:
         app.router.default = _not_found
         observer.metrics.watch(store_gauges(memory.store))
         observer.metrics.watch(self._gauges)
+        observer.metrics.watch(machine_gauges())
         self._in_flight = InFlight(app, door.most_in_flight, door.most_streams)
         limited = RateLimit(self._in_flight, door.rates, door.rate.per_second)
         hosts = HostNames((*LOCAL_HOSTS, *door.hosts))

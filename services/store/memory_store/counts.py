@@ -29,6 +29,7 @@ def stats(engine: Engine, session: Session, namespace: str | None, now: int) -> 
             session, f"(SELECT DISTINCT f.namespace_id FROM fact f WHERE {living}) n", None, now
         ),
         bytes=engine.size(session),
+        free_bytes=engine.free_space(),
         engine=engine.name,
         schema_version=engine.schema_version(),
     )

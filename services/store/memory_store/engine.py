@@ -204,6 +204,10 @@ class Engine(Protocol):
         """Returns the bytes that the database takes on disk."""
         ...
 
+    def free_space(self) -> int | None:
+        """Returns the bytes that the disk has left for it, None if it is on another machine."""
+        ...
+
     def schema_version(self) -> int: ...
 
     def stop_waiting(self, seconds: float) -> None:

@@ -303,7 +303,10 @@ class Backlog(Word):
 
 
 class Stats(Word):
-    """Counts of one namespace, or of all when `namespace` is None; `bytes` is the whole store's."""
+    """Counts of one namespace, or of all when `namespace` is None; `bytes` is the whole store's.
+
+    `free_bytes` is what its disk has left, None where the store cannot see that.
+    """
 
     namespace: str | None
     facts: int
@@ -316,3 +319,4 @@ class Stats(Word):
     bytes: int
     engine: str
     schema_version: int
+    free_bytes: int | None = None

@@ -129,6 +129,9 @@ class PostgresEngine:
         )
         return int(row["bytes"]) if row else 0
 
+    def free_space(self) -> int | None:
+        return None
+
     def schema_version(self) -> int:
         return self._schema
 

@@ -1,6 +1,7 @@
 """The SQLite engine: WAL, one writer thread with group commit, a pool of readers."""
 
 import contextlib
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Generator, Sequence
@@ -135,6 +136,9 @@ class SqliteEngine:
         del session
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+    def free_space(self) -> int | None:
+        return shutil.disk_usage(self.path.parent).free
 
     def schema_version(self) -> int:
         return self._schema
