@@ -9,6 +9,7 @@ from memory_bridge.commands import (
     completion,
     daemon,
     diff,
+    doctor,
     facts,
     hammer,
     history,
@@ -35,6 +36,7 @@ PROGRAMS = (
     stress.PROGRAM,
     lock_demo.PROGRAM,
     token.PROGRAM,
+    doctor.PROGRAM,
     stdio.PROGRAM,
     daemon.PROGRAM,
     completion.PROGRAM,
@@ -50,6 +52,9 @@ unless it is a number or the dash alone.
 A command that asks no running server starts one for itself, which takes a second or two:
 with $MCP_URL or --url it is answered at once. stress and lock-demo write to a temporary database
 unless stress is given --url or --db.
+
+doctor looks at the server of --url, $MCP_URL, `daemon` or port 8000, in this order: whether it can
+be reached, trusted and used. What is not well comes with its cure, and ends in 1.
 
 token asks the server if there is a --url or $MCP_URL, and works on the store itself otherwise;
 backup, restore FILE, export, import, check, retain and migrate-to work on the store itself, without

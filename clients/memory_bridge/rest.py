@@ -39,9 +39,7 @@ class RestClient:
         self, url: str, *, token: str | None, client_id: str | None, timeout: float
     ) -> None:
         """Raises ValueError, with a sentence, for a bad URL or token."""
-        base, _, _ = url.partition("?")
-        self._base = base.rstrip("/").removesuffix(_MCP).rstrip("/") + "/" + _API
-        self._origin = Origin(self._base)
+        self._origin = Origin(base_of(url) + _API)
         self._timeout = timeout
         self._headers = {
             "Accept": "application/json",
@@ -107,6 +105,12 @@ class RestClient:
     def _target(self, path: tuple[str, ...], query: Query) -> str:
         target = self._origin.target + "/".join(quote(step, safe="") for step in path)
         return f"{target}?{urlencode(query)}" if query else target
+
+
+def base_of(url: str) -> str:
+    """Returns where the server's addresses begin, with a slash at the end."""
+    base, _, _ = url.partition("?")
+    return base.rstrip("/").removesuffix(_MCP).rstrip("/") + "/"
 
 
 def _introduction(client_id: str | None) -> dict[str, str]:

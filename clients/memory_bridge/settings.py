@@ -29,6 +29,15 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Address:
+    """Where a running server is; the file with its token is not read yet."""
+
+    url: str | None
+    token: str | None
+    token_file: str | None
+
+
+@dataclass(frozen=True)
 class Background:
     """What a server in the background is started with. Its token is always in a file."""
 
@@ -62,6 +71,12 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         server_environment={**environ, "MCP_TRANSPORT": "stdio"},
         state_folder=state_folder(environ),
     )
+
+
+def address(environ: Mapping[str, str] = os.environ) -> Address:
+    """Returns what the environment says of the server. Raises `WrongUsageError`."""
+    names = ("MCP_URL", "MCP_AUTH_TOKEN", "MCP_AUTH_TOKEN_FILE")
+    return Address(*(_text(environ, name) for name in names))
 
 
 def debug(environ: Mapping[str, str] = os.environ) -> bool:

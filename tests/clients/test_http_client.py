@@ -2,20 +2,13 @@
 
 import json
 import socket
-import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
+from clients.certificates import self_signed, tls_of
 from clients.http_peer import Peer
 from memory_bridge.client import (
     Client,
@@ -372,33 +365,13 @@ def test_nobody_listening_is_unreachable():
 
 def test_tls_is_spoken_with_those_who_prove_who_they_are(tmp_path, monkeypatch):
     certificate = self_signed(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    with Peer().serving(context) as peer:
+    with Peer().serving(tls_of(certificate)) as peer:
         with pytest.raises(Unreachable, match="certificate verify failed"), Client.http(peer.url):
             pass
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         with Client.http(peer.url) as client:
             assert called(client, a=1) == {"a": 1}
             assert called(client, a="x" * 1_000_000)["a"][-1] == "x"
-
-
-def self_signed(folder):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    address = x509.IPAddress(ip_address("127.0.0.1"))
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / "certificate.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
-    return file
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x/", "http://", "http://x:port/", "http://[::1"])

@@ -11,7 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from memory_bridge import processes
-from memory_bridge.daemon.files import Log, PidFile, Running, keep_token
+from memory_bridge.daemon.files import PID_FILE, Log, PidFile, Running, keep_token
 from memory_bridge.deadline import Deadline
 from memory_bridge.errors import Unreachable
 from memory_bridge.exits import USAGE, WrongUsageError
@@ -41,7 +41,7 @@ class Daemon:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._pid_file = PidFile(plan.folder / "daemon.pid")
+        self._pid_file = PidFile(plan.folder / PID_FILE)
         self.log = plan.folder / "daemon.log"
 
     def running(self) -> Running | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from memory_bridge.filelock import FileLock
 
+PID_FILE = "daemon.pid"
 _OTHERS = 0o077
 # Others look as well, and whoever looks holds the lock for a moment.
 _LOOKS = 3

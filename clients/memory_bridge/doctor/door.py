@@ -1,0 +1,116 @@
+"""The server's door: whether it is ours, whom it lets in, and by which token."""
+
+import os
+import stat
+from http import HTTPStatus
+from pathlib import Path
+
+from memory_bridge.doctor.findings import Finding, failed, ok, skipped
+from memory_bridge.doctor.target import Reply, Target
+from memory_bridge.http import authorization
+
+_OTHERS = 0o077
+_MAY_ENTER = 0o011
+_SECRETS_OF_A_CONTAINER = Path("/run/secrets")
+_PROXY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+
+_ANOTHER = (
+    "Another program has this address: stop it, give the server another port (MCP_HTTP_PORT,"
+    " MEMORY_BRIDGE_PORT), or correct --url."
+)
+_GATEWAY_GONE = (
+    "What stands in front answers, and the gateway behind it does not: on its host see whether it"
+    " runs (`docker compose ps`, `make logs`) and what `memory-bridge doctor` says there."
+)
+_SIDECAR = " If all is well there, restart the sidecar: Funnel sometimes needs it."
+_SLOW = "Too much is asked at once, or of this token: see MCP_RATE_PER_SECOND, and try again."
+_OPEN_DOOR = (
+    "Something in front of it sends a token along, or it is no Memory Bridge: whoever knows the"
+    " address reads and writes the memory. Take it off the network first."
+)
+_NONE_GIVEN = (
+    "Name the file that holds it: --token-file FILE or MCP_AUTH_TOKEN_FILE. `make run` keeps it in"
+    " .memory-bridge/token, `make up` in infra/compose/secrets/auth_token."
+)
+_NOT_GOOD = (
+    "Take the token that the server has now: `make up` and `memory-bridge daemon status` say where"
+    " it lies. A client's own token may be revoked or over: `memory-bridge token list` says so."
+)
+_NOBODY_KNOWS = "The server cannot ask its store whether it is good: see to the store first."
+
+
+def server(target: Target) -> Finding:
+    reply = target.ask("healthz")
+    if reply.is_good and reply.told.get("status") == "alive":
+        return ok(f"A Memory Bridge answers at {target.origin.name}.")
+    if location := reply.headers["Location"]:
+        return failed("The server has moved.", f"Use {location} in place of this address.")
+    says = f"Something else than a Memory Bridge answers, with status {reply.status}."
+    if reply.status not in _PROXY:
+        return failed(says, _ANOTHER)
+    return failed(says, f"{_GATEWAY_GONE}{_SIDECAR if target.is_funnel else ''}")
+
+
+def allow_list(target: Target) -> Finding:
+    """Asks for what is not open, without a token: past the list of hosts stands the door."""
+    host, reply = target.origin.host, target.ask("mcp")
+    if reply.status == HTTPStatus.UNAUTHORIZED:
+        return ok(f"The server answers to the name {host}, and to nobody without a token.")
+    if reply.status == HTTPStatus.MISDIRECTED_REQUEST:
+        return failed(
+            f"The server does not answer to the name {host} (421).",
+            f"Add {host} to MCP_ALLOWED_HOSTS and start the gateway again. A proxy in front must"
+            " hand on the Host header as it came.",
+        )
+    if reply.is_good or reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return failed("The server answers without a token.", _OPEN_DOOR)
+    return failed(f"The server refuses the name {host}: {_reason(reply)}", _ANOTHER)
+
+
+def token_file(target: Target) -> Finding:
+    if target.credentials.trouble:
+        return failed(target.credentials.trouble, _NONE_GIVEN)
+    if target.credentials.file is None:
+        return skipped("The token does not come from a file.")
+    file = Path(target.credentials.file).expanduser().absolute()
+    if os.name == "nt" or not _is_open_to_others(file):
+        return ok(f"Nobody else may read {file}.")
+    return failed(f"Others on this machine may read {file}.", f"Say `chmod 600 {file}`.")
+
+
+def _is_open_to_others(file: Path) -> bool:
+    """A folder that they cannot enter keeps them out as well; a container has no others."""
+    if file.is_relative_to(_SECRETS_OF_A_CONTAINER):
+        return False
+    is_shut_off = any(not _mode(folder) & _MAY_ENTER for folder in file.parents)
+    return bool(_mode(file) & _OTHERS) and not is_shut_off
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def token(target: Target) -> Finding:
+    if target.credentials.trouble:
+        return skipped("There is none to try: see the token file.")
+    if target.credentials.token is None:
+        return failed("There is no token to try.", _NONE_GIVEN)
+    try:
+        authorization(target.credentials.token)
+    except ValueError as error:
+        return failed(str(error), _NOT_GOOD)
+    reply = target.ask("api/v1/version", proved=True)
+    if reply.is_good:
+        return ok(f"The token is good; the server has version {reply.told.get('version')}.")
+    says = f"The token is refused ({reply.status}): {_reason(reply)}"
+    cures = {
+        HTTPStatus.TOO_MANY_REQUESTS: _SLOW,
+        HTTPStatus.SERVICE_UNAVAILABLE: _NOBODY_KNOWS,
+    }
+    return failed(says, cures.get(HTTPStatus(reply.status), _NOT_GOOD))
+
+
+def _reason(reply: Reply) -> str:
+    error = reply.told.get("error")
+    told: object = error.get("message") if isinstance(error, dict) else reply.told.get("detail")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]  # JSON is Any
+    return told if isinstance(told, str) else f"status {reply.status}."
