@@ -13,7 +13,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run up down clean-data logs test test-all test-long test-minimal node-clients check coverage bench soak lock clean
+.PHONY: help setup run up down clean-data logs test test-all test-long test-minimal node-clients check coverage bench experiments soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -26,8 +26,8 @@ run: $(READY) ## Serve a shared memory over HTTP and say how to connect to it
 	  $(BIN)/python -c 'import secrets; print(secrets.token_urlsafe(32))' >'$(TOKEN)'; }
 	@unset MCP_AUTH_TOKEN; export MCP_AUTH_TOKEN_FILE='$(TOKEN)'; exec $(BIN)/memory-bridge serve --http
 
-up: ## Start the stack of containers and say how to connect to it; PROFILE=extended keeps the memory in Postgres
-	@PROFILE='$(PROFILE)' infra/compose/stack up
+up: ## Start the stack of containers and say how to connect to it; PROFILE=extended keeps the memory in Postgres, FUNNEL=name.tailnet.ts.net serves it there
+	@PROFILE='$(PROFILE)' FUNNEL='$(FUNNEL)' infra/compose/stack up
 
 down: ## Stop the stack; its memory stays
 	@infra/compose/stack down
@@ -62,6 +62,7 @@ check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
 	$(BIN)/yamllint --strict infra/compose
 	if docker compose version >/dev/null 2>&1; then cd infra/compose && \
 	  docker compose -f compose.yaml config -q && docker compose -f compose.yaml -f compose.extended.yaml config -q && \
+	  FUNNEL=memory.tail1234.ts.net docker compose -f compose.yaml -f compose.funnel.yaml config -q && \
 	  MEMORY_BRIDGE_MODELS=/models docker compose -f compose.yaml -f compose.torch.yaml config -q; fi
 	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py tests/house/test_stack.py
 
@@ -70,6 +71,9 @@ coverage: $(READY) ## Run the tests and show which lines they miss
 
 bench: $(READY) ## Measure speed; with LARGE=1 at 100,000 facts, with DATA=locomo.json search quality
 	$(BIN)/python tests/bench/run.py $(if $(LARGE),--large) $(if $(DATA),'$(DATA)')
+
+experiments: $(READY) ## Try the client kit on real programs, print what came of it and write docs/results.md
+	@PYTHONPATH=tests $(BIN)/python -m experiments
 
 soak: $(READY) ## Have 30 mixed clients at work for MINUTES=10 and draw what it costs
 	$(BIN)/python tests/bench/soak.py $(MINUTES)
