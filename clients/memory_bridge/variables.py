@@ -10,6 +10,7 @@ KNOWN = frozenset(
         "AUTH_TOKEN_FILE",
         "AUTH_TOKEN_PREVIOUS",
         "AUTH_TOKEN_PREVIOUS_FILE",
+        "BEAT_FILE",
         "CLIENT_ID",
         "DATABASE_URL",
         "DATABASE_URL_FILE",

@@ -11,6 +11,7 @@ from waiting import wait_until
 from worker_process import Stack
 
 TAKEOVER_SECONDS = 30.0
+RENEWAL_SECONDS = 2.0
 SLOW = {"FAKE_SECONDS": "0.3"}
 
 
@@ -138,17 +139,24 @@ def test_a_worker_without_what_it_needs_says_so(monkeypatch, capsys, missing, se
     }
     for name, value in (given | missing).items():
         monkeypatch.setenv(name, value)
-    assert main([]) == 2
+    assert main() == 2
     assert sentence in capsys.readouterr().err
 
 
-def test_the_check_tells_whether_a_worker_takes_work(stack: Stack, monkeypatch):
-    from memory_embedder.main import main  # noqa: PLC0415  as above
+def test_a_file_is_renewed_for_as_long_as_a_worker_takes_work(stack: Stack):
+    file = stack.folder / "beat"
 
-    monkeypatch.setenv("MCP_REDIS_URL", stack.redis.url)
-    assert main(["--check"]) == 1
-    with stack.fake():
-        assert main(["--check"]) == 0
-    wait_until(lambda: main(["--check"]) == 1)
-    stack.redis.stop()
-    assert main(["--check"]) == 1
+    def age() -> float:
+        return time.time() - file.stat().st_mtime
+
+    with stack.worker(MCP_BEAT_FILE=str(file), MCP_EMBEDDING_MODEL="none"):
+        wait_until(file.exists)
+        stack.redis.stop()
+        wait_until(lambda: age() > 2 * RENEWAL_SECONDS)
+        stack.redis.start()
+        wait_until(lambda: age() < RENEWAL_SECONDS)
+
+
+def test_a_file_that_cannot_be_renewed_is_named_in_the_log(stack: Stack):
+    with stack.worker(MCP_BEAT_FILE="/no/such/folder", MCP_EMBEDDING_MODEL="none") as worker:
+        wait_until(lambda: "MCP_BEAT_FILE" in worker.said.read_text(), about=worker.said)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_embedder.settings import EmbedderSettings, RedisSettings
+from memory_embedder.settings import EmbedderSettings, RedisSettings, WorkerSettings
 from memory_gateway.settings import GatewaySettings, variable_names
 from memory_store.settings import ClientSettings, ServerSettings, StoreSettings
 
@@ -53,7 +53,8 @@ def test_the_settings_table_names_every_setting_and_no_other():
     rows = [line for line in SETTINGS.splitlines() if line.startswith("|")]
     named = [name for row in rows for name in VARIABLE.findall(row.split("|")[1])]
     stores = (StoreSettings, ServerSettings, ClientSettings)
-    known = variable_names(GatewaySettings, *stores, EmbedderSettings, RedisSettings)
+    embedders = (EmbedderSettings, RedisSettings, WorkerSettings)
+    known = variable_names(GatewaySettings, *stores, *embedders)
     assert sorted(named) == sorted(known | {"MCP_URL", "MCP_DEBUG"})  # the command line's own
     assert set(VARIABLE.findall(README)) <= set(named)
 

@@ -4,6 +4,7 @@ import importlib
 import logging
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from memory_embedder.broker import NUDGE, QUERY, working
@@ -17,9 +18,13 @@ log = logging.getLogger(__name__)
 
 
 def consume(
-    url: str, exchange: Exchange, queries: QueryEmbedder, nudge: Callable[[], None], name: str
+    url: str,
+    exchange: Exchange,
+    queries: QueryEmbedder,
+    nudge: Callable[[], None],
+    beat_file: Path | None = None,
 ) -> None:
-    """Takes from the queues until a signal ends it.
+    """Takes from the queues until a signal ends it, and renews the file's time while it does.
 
     No task is ever long, since `nudge` only wakes the thread that embeds what was written: so one
     thread serves both queues, and a query waits for no more than the queries before it.
@@ -37,9 +42,8 @@ def consume(
         nudge()
 
     signals.setup_logging.connect(_leave_logging_alone)
-    app.steps["consumer"].add(_beating(partial(_beat, exchange, name)))
+    app.steps["consumer"].add(_beating(partial(_beat, exchange, beat_file)))
     app.Worker(
-        hostname=name,
         pool="solo",
         without_gossip=True,
         without_mingle=True,
@@ -65,11 +69,21 @@ def _embed(queries: QueryEmbedder, text: str) -> Answer:
     return Answer(vector=embedded.vector, model=embedded.model)
 
 
-def _beat(exchange: Exchange, worker: str) -> None:
+def _beat(exchange: Exchange, file: Path | None) -> None:
     try:
-        exchange.beat(worker)
+        exchange.beat()
     except QUEUE_ERRORS as error:
         log.debug("no beat: %s", type(error).__name__)
+        return
+    if file:
+        _touch(file)
+
+
+def _touch(file: Path) -> None:
+    try:
+        file.touch()
+    except OSError as error:
+        log.warning("the file that MCP_BEAT_FILE names cannot be written: %s", error.strerror)
 
 
 def _beating(beat: Callable[[], None]) -> type:

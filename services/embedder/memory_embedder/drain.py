@@ -85,6 +85,7 @@ def _vectors(store: Store, embedder: Embedder, owner: str, change: Change) -> li
 
 
 def _embed(embedder: Embedder, change: Change) -> SubjectVectors:
+    log.debug("embedding change %d", change.sequence)
     return SubjectVectors(
         sequence=change.sequence,
         subject=change.subject,

@@ -84,17 +84,13 @@ class Exchange:
     def clear_nudge(self) -> None:
         self._redis.delete(f"{PREFIX}nudged")
 
-    def beat(self, worker: str) -> None:
-        """Says that this worker takes work, which is believed for `PRESENCE_SECONDS`."""
-        with self._redis.pipeline() as both:
-            both.set(f"{PREFIX}worker", worker, ex=PRESENCE_SECONDS)
-            both.set(f"{PREFIX}worker:{worker}", "", ex=PRESENCE_SECONDS)
-            both.execute()
+    def beat(self) -> None:
+        """Says that a worker takes work, which is believed for `PRESENCE_SECONDS`."""
+        self._redis.set(f"{PREFIX}worker", "", ex=PRESENCE_SECONDS)
 
-    def is_present(self, worker: str | None = None) -> bool:
-        """Returns whether that worker takes work, or any."""
-        key = f"{PREFIX}worker:{worker}" if worker else f"{PREFIX}worker"
-        return bool(self._redis.exists(key))
+    def is_present(self) -> bool:
+        """Returns whether any worker takes work."""
+        return bool(self._redis.exists(f"{PREFIX}worker"))
 
 
 def _milliseconds(seconds: float) -> int:

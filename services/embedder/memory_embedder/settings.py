@@ -3,11 +3,18 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from platformdirs import user_data_path
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_embedder.models import DEFAULT_MODEL
@@ -25,6 +32,13 @@ Settings = TypeVar("Settings", bound=BaseSettings)
 
 class BadSetting(ValueError):
     """A variable has a value that is not allowed; the message is a sentence that says which."""
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
 
 
 class EmbedderSettings(BaseSettings):
@@ -64,6 +78,15 @@ class EmbedderSettings(BaseSettings):
         installed = Path(sys.prefix, "share", "memory-bridge", "models")
         users_own = user_data_path("memory-bridge", appauthor=False) / "models"
         return (installed, users_own)
+
+
+class WorkerSettings(BaseSettings):
+    """What only a process of its own is told."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
+
+    beat_file: Path | None = Field(default=None, description="the name of a file")
+    log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
 
 
 class RedisSettings(BaseSettings):
@@ -122,6 +145,11 @@ def _content(variable: str, file: str | Path) -> str:
 def read() -> EmbedderSettings:
     """Returns the settings. Raises `BadSetting`."""
     return _read(EmbedderSettings)
+
+
+def read_worker() -> WorkerSettings:
+    """Returns the settings. Raises `BadSetting`."""
+    return _read(WorkerSettings)
 
 
 def read_redis() -> RedisSettings:

@@ -95,6 +95,7 @@ def _read_settings(arguments: argparse.Namespace) -> "Settings":
         ClientSettings,
         embedder.EmbedderSettings,
         embedder.RedisSettings,
+        embedder.WorkerSettings,
     )
     for name, near in gateway.misspelled(known).items():
         sys.stderr.write(f"{name} is not a setting and has no effect. Did you mean {near}?\n")
