@@ -367,7 +367,9 @@ def test_a_token_is_nothing_that_facts_or_counts_know_of(office, alice):
     assert [it.name for it in office.store.namespace_list()] == ["default"]
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m", "\u2028", "safe\u202eecin"])
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\x1b[31m", "\u2028", "safe\u202eecin", "á\x05", "a\x7f", "\ufeffa"]
+)
 def test_a_name_that_could_garble_a_log_is_refused(office, name):
     with pytest.raises(Invalid, match="cannot be shown") as caught:
         office.create(name)

@@ -1,12 +1,20 @@
 """What an argument may be. A refusal names the argument, what was wrong and what is allowed."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from memory_store.clock import milliseconds
-from memory_store.contract import EventFilter, FactWrite, Invalid, SearchQuery, TokenGrant
+from memory_store.contract import (
+    UNSEEN,
+    EventFilter,
+    FactWrite,
+    Invalid,
+    SearchQuery,
+    TokenGrant,
+)
 
 MAX_MANY = 100
 MAX_PAGE = 1000
@@ -20,6 +28,7 @@ MAX_OVERLAP_SECONDS = 30 * 24 * 3600
 MAX_LEASE_SECONDS = 24 * 3600
 MAX_DEPTH = 32
 """Levels of lists and objects in metadata; readers of JSON give up at a few hundred."""
+_UNSEEN = re.compile(f"[{UNSEEN}]")
 
 
 @dataclass(frozen=True)
@@ -172,7 +181,7 @@ def check_filter(only: EventFilter) -> None:
 
 def check_grant(grant: TokenGrant, now: int) -> None:
     check_name("name", grant.name)
-    if not grant.name.isprintable():
+    if _UNSEEN.search(grant.name):
         raise Invalid(
             "name holds a character that cannot be shown in a log; leave it out", argument="name"
         )

@@ -17,6 +17,9 @@ from pydantic import (
 )
 
 DEFAULT_NAMESPACE = "default"
+UNSEEN = r"\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+"""What no log shows as it is: controls, ends of lines, what turns or hides the text around it.
+Within a regular expression's brackets, in Python's and in JSON Schema's dialect."""
 
 
 def to_milliseconds(moment: datetime) -> datetime:
@@ -317,6 +320,6 @@ class Stats(Word):
     model: str | None
     namespaces: int
     bytes: int
+    free_bytes: int | None = None
     engine: str
     schema_version: int
-    free_bytes: int | None = None

@@ -18,10 +18,12 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from memory_store.contract import UNSEEN
+
 HIGHEST_VERSION = 2_000_000_000
 MOST_AT_ONCE = 100
 NO_NUL = r"^[^\u0000]*$"
-NAME = r"^[^\u0000/.][^\u0000/]*$"
+NAME = f"^[^{UNSEEN}/.][^{UNSEEN}/]*$"
 TIME = "must be a time such as 2026-01-31T12:00:00Z (RFC 3339)"
 AT = f"must be a version from 1 to {HIGHEST_VERSION}, or a time such as 2026-01-31T12:00:00Z"
 
