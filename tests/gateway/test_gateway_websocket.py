@@ -6,7 +6,7 @@ import socket
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import httpx2
 import pytest
@@ -180,6 +180,17 @@ def test_a_message_that_is_too_large_ends_the_connection_with_1009(served):
         assert ask(connection, largest)["id"] == 2
         with pytest.raises(ConnectionClosed) as closed:
             ask(connection, call(3, "memory_get", key="k" * LARGEST))
+    assert closed.value.rcvd.code == 1009
+
+
+def test_a_client_that_sends_all_of_a_large_message_before_it_reads_is_told_of_1009(served):
+    with opened(served, max_size=None) as connection:
+        begin(connection)
+        frame = bytes([0x82, 0xFF]) + (3 * LARGEST).to_bytes(8) + bytes(4 + 3 * LARGEST)
+        with suppress(OSError):  # by then it may have been closed
+            connection.socket.sendall(frame)
+        with pytest.raises(ConnectionClosed) as closed:
+            connection.recv(SECONDS)
     assert closed.value.rcvd.code == 1009
 
 

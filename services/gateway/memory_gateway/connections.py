@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from memory_gateway.asgi import FAILED, REFUSED, error_body
+from memory_gateway.lingering import LingeringTransport
 
 MOST = 4_000
 SPARE_DESCRIPTORS = 128
@@ -76,10 +77,11 @@ class HttpConnection(HttpToolsProtocol):
     most_connections = MOST
 
     def connection_made(self, transport: BaseTransport) -> None:
-        super().connection_made(cast("asyncio.Transport", transport))
+        self._between = True
+        self._broken = False
+        super().connection_made(LingeringTransport(transport, self._is_unread))
         self._reader = SlowReader(self.transport)
         self._lateness: asyncio.TimerHandle | None = None
-        self._between = True
         self._in_head = False
         self._upgraded = False
         self._received = 0
@@ -93,6 +95,8 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         super().data_received(_without_upgrade(data) if self._between else data)
         if self._upgraded or self.transport.is_closing():
             return
@@ -107,11 +111,13 @@ class HttpConnection(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         self._upgraded = True
         self._expect_nothing()
+        self.transport = cast("LingeringTransport", self.transport).bare
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
         """Whatever the parser says, and in whatever words."""
         del msg
+        self._broken = True
         self.refuse(400, REFUSED, BAD)
 
     def on_message_begin(self) -> None:
@@ -158,6 +164,9 @@ class HttpConnection(HttpToolsProtocol):
             cycle.message_event.set()
         self.transport.close()
 
+    def _is_unread(self) -> bool:
+        return self._broken or not self._between
+
     def _name_host(self) -> None:
         """A request to a proxy names the host in its target, which counts and not the field."""
         if named := _ABSOLUTE.fullmatch(self.url):
@@ -199,7 +208,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     """
 
     def connection_made(self, transport: BaseTransport) -> None:
-        super().connection_made(transport)
+        super().connection_made(LingeringTransport(transport, self._is_unread))
         self._reader = SlowReader(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -208,6 +217,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """The head comes whole, since it was read as HTTP before."""
+        if self.transport.is_closing():
+            return
         super().data_received(data)
         if not self.handshake_initiated:
             self.transport.write(_refusal(400, REFUSED, NO_HANDSHAKE))
@@ -224,6 +235,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def shutdown(self) -> None:
         if self.close_sent or not self.handshake_complete:
             super().shutdown()
+
+    def _is_unread(self) -> bool:
+        return self.conn.parser_exc is not None
 
 
 class SlowReader:
