@@ -27,6 +27,7 @@ from lock_holder import lock_held
 from waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
+PATIENT = {"MCP_SQLITE_BUSY_TIMEOUT": "60000"}
 UNBOUND = {"MCP_RATE_PER_SECOND": "1000000", "MCP_RATE_BURST": "1000000"}
 RESET = struct.pack("ii", 1, 0)
 CANCELLED = 200
@@ -44,7 +45,7 @@ def database(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(database):
-    with http_server(database, **UNBOUND) as server:
+    with http_server(database, **UNBOUND, **PATIENT) as server:
         yield server
     assert "Traceback" not in "".join(server.errors)
 

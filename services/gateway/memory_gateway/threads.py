@@ -23,7 +23,6 @@ class DaemonThreads:
         self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._lock = threading.Lock()
         self._started = 0
-        self._free = 0
         self._unfinished = 0
 
     @property
@@ -34,34 +33,33 @@ class DaemonThreads:
     async def run(
         self, job: Callable[[], Result], ended: Callable[[], None] | None = None
     ) -> Result:
-        """Returns what the job returns. A job that has begun goes on when its caller is cancelled;
-        one that still waits for a thread does not begin. `ended` is called, on any thread, when
-        the job has ended or will not begin."""
+        """Returns what the job returns. A job that found a thread is done though its caller is
+        cancelled; one that waits for a thread is then left out. `ended` is called, on any thread,
+        when the job has ended or will not begin."""
         answer: Future[Any] = Future()
         if ended:
             answer.add_done_callback(lambda _: ended())
         return cast("Result", await asyncio.wrap_future(self._submit(job, answer)))
 
     def _submit(self, job: Callable[[], Any], answer: Future[Any]) -> Future[Any]:
-        self._jobs.put((job, answer))
         with self._lock:
             self._unfinished += 1
-            if self._free:
-                self._free -= 1
-            elif self._started < self._most:
+            if self._started < min(self._unfinished, self._most):
                 self._started += 1
                 threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+            if self._unfinished <= self._started:
+                answer.set_running_or_notify_cancel()
+        self._jobs.put((job, answer))
         return answer
 
     def _serve(self) -> None:
         while True:
             job, answer = self._jobs.get()
-            if answer.set_running_or_notify_cancel():
+            if answer.running() or answer.set_running_or_notify_cancel():
                 _settle(job, answer)
             del job, answer
             with self._lock:
                 self._unfinished -= 1
-                self._free += 1
 
 
 def _settle(job: Callable[[], Any], answer: Future[Any]) -> None:
