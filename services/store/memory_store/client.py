@@ -5,18 +5,15 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import httpx2
 from pydantic import ValidationError
 
+from memory_store.connections import BrokenOff, CannotConnect, Connections, Response
 from memory_store.contract import Internal, Problem, Store, Unavailable, Word, error_from
 from memory_store.limits import MAX_HOLD_SECONDS, MAX_WAIT_SECONDS
 from memory_store.wire import CLIENT_IDLE_SECONDS, OPERATIONS, Operation, authorization
 
-MAX_CONNECTIONS = 1024
-"""More than there are callers: a read that waited for a connection would wait behind writes that
-wait for the lock."""
 KEPT_CONNECTIONS = 64
-CONNECT_SECONDS = 2.0
+SUCCESS, FAULT = range(200, 300), range(500, 600)
 
 log = logging.getLogger(__name__)
 
@@ -30,37 +27,33 @@ class HttpStore(Store):
 
     def __init__(self, url: str, secret: str, *, timeout: float = 30.0) -> None:
         self._timeout = timeout
-        self._http = httpx2.Client(
-            base_url=url,
-            headers=[(b"Authorization", authorization(secret))],
-            limits=httpx2.Limits(
-                max_connections=MAX_CONNECTIONS,
-                max_keepalive_connections=KEPT_CONNECTIONS,
-                keepalive_expiry=CLIENT_IDLE_SECONDS,
-            ),
-            trust_env=False,  # the secret is not for a proxy that the environment names
+        self._connections = Connections(
+            url,
+            authorization(secret),
+            most_kept=KEPT_CONNECTIONS,
+            idle_seconds=CLIENT_IDLE_SECONDS,
         )
-        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
-            raise ValueError(f"{url} is not a store's address; it looks like http://host:8100")
 
     def close(self) -> None:
-        self._http.close()
+        self._connections.close()
 
     def call(self, operation: Operation, arguments: Word) -> Any:
         body = operation.encode_arguments(arguments)
-        if self._http.is_closed:
+        if self._connections.closed:
             raise Unavailable("The connection to the store is closed.")
-        timeout = httpx2.Timeout(self._timeout + _waiting(arguments), connect=CONNECT_SECONDS)
+        seconds = self._timeout + _waiting(arguments)
         tries = 2 if _is_repeatable(operation, arguments) else 1
-        return _read(operation, self._send(operation.path, body, timeout, tries))
+        return _read(operation, self._send(operation.path, body, seconds, tries))
 
-    def _send(self, path: str, body: bytes, timeout: httpx2.Timeout, tries: int) -> httpx2.Response:
+    def _send(self, path: str, body: bytes, seconds: float, tries: int) -> Response:
         try:
-            return self._http.post(path, content=body, timeout=timeout)
-        except httpx2.TransportError as error:
-            log.warning("%s%s: %r", self._http.base_url, path, error)
-            if tries > 1 and isinstance(error, _BROKEN):
-                return self._send(path, body, timeout, tries - 1)
+            return self._connections.post(path, body, seconds)
+        except (CannotConnect, TimeoutError, BrokenOff) as error:
+            log.warning("%s%s: %r", self._connections.url, path, error)
+            # Most often a connection that a restarted store no longer knows. Asking again at once
+            # who is not there or late would meet the same, and only double the wait.
+            if tries > 1 and isinstance(error, BrokenOff):
+                return self._send(path, body, seconds, tries - 1)
             raise _unavailable(error) from error
 
 
@@ -75,11 +68,6 @@ def _draw(operation: Operation) -> Callable[..., Any]:
 for _operation in OPERATIONS.values():
     setattr(HttpStore, _operation.name, _draw(_operation))
 
-
-# What breaks under a request that may have arrived: most often a connection that a restarted
-# store no longer knows. A refused or late connection is not among them: asking again at once
-# would meet the same, and only doubles the wait.
-_BROKEN = (httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.RemoteProtocolError)
 
 # Asking twice changes nothing: a read leaves one more read event, and it was read; `vector_put`,
 # `model_use`, `change_release` and `token_revoke` find their work done. Left out are
@@ -120,32 +108,38 @@ def _waiting(arguments: Word) -> float:
     return sum(min(max(0.0, getattr(arguments, of, 0.0)), most) for of, most in asked.items())
 
 
-def _unavailable(error: httpx2.TransportError) -> Unavailable:
-    if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
-        return Unavailable("The store did not answer in time; whether a write landed is unknown.")
-    if isinstance(error, _BROKEN):
-        return Unavailable("The store broke off; whether a write landed is unknown.")
-    return Unavailable("The store cannot be reached; nothing was sent. Try again in a moment.")
+def _unavailable(error: Exception) -> Unavailable:
+    match error:
+        case CannotConnect():
+            return Unavailable(
+                "The store cannot be reached; nothing was sent. Try again in a moment."
+            )
+        case BrokenOff():
+            return Unavailable("The store broke off; whether a write landed is unknown.")
+        case _:
+            return Unavailable(
+                "The store did not answer in time; whether a write landed is unknown."
+            )
 
 
-def _read(operation: Operation, response: httpx2.Response) -> Any:
-    if not response.is_success:
+def _read(operation: Operation, response: Response) -> Any:
+    if response.status not in SUCCESS:
         raise error_from(_problem(response))
     try:
-        return operation.decode_result(response.content)
+        return operation.decode_result(response.body)
     except ValidationError as error:
         raise Internal(
             "The store's answer cannot be read; both sides must be of one release."
         ) from error
 
 
-def _problem(response: httpx2.Response) -> Problem:
+def _problem(response: Response) -> Problem:
     try:
-        return Problem.model_validate_json(response.content)
+        return Problem.model_validate_json(response.body)
     except ValidationError:
-        code = Unavailable.code if response.is_server_error else Internal.code
+        code = Unavailable.code if response.status in FAULT else Internal.code
         message = (
-            f"Something that is no store answered with status {response.status_code}; "
+            f"Something that is no store answered with status {response.status}; "
             "the store's address should be checked."
         )
         return Problem(code=code, message=message)
