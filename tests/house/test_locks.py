@@ -23,8 +23,10 @@ LOCKS = {
     "embedder": [f"{OURS}[embedder,queue]"],
     "embedder-torch": [f"{OURS}[embedder,queue,torch]"],
     "build": GROUPS["build"],
+    "checkov": GROUPS["checkov"],
     "dev": [f"{OURS}[server,otel,queue,postgres]", *GROUPS["build"], *DEVELOPERS],
 }
+TOGETHER = [lock for lock in LOCKS if lock != "checkov"]  # which has an environment to itself
 
 
 def declared(lines) -> Iterator[Requirement]:
@@ -114,12 +116,13 @@ def test_a_lock_names_no_index(text):
     assert "index-url" not in text
 
 
-def test_all_locks_pin_the_same_versions(text):
+@pytest.mark.parametrize("lock", TOGETHER)
+def test_all_locks_of_one_environment_pin_the_same_versions(text):
     pins, dev = ({entry[:2] for entry in entries(each)} for each in (text, read("dev")))
     known = {name for name, _ in dev}
     assert {pin for pin in pins if pin[0] in known} <= dev
 
 
-def test_only_what_torch_brings_is_not_tested_with(lock, text):
+def test_only_what_torch_and_checkov_bring_is_not_tested_with(lock, text):
     pins, dev = ({entry[0] for entry in entries(each)} for each in (text, read("dev")))
-    assert pins <= dev or lock == "embedder-torch"
+    assert pins <= dev or lock in ("embedder-torch", "checkov")
