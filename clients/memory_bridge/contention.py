@@ -3,14 +3,18 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_bridge import exits, latencies
-from memory_bridge.errors import ClientError, ToolFailed
+from memory_bridge.errors import ClientError, HTTPFailure, ToolFailed
 from memory_bridge.memory import Memory
+
+T = TypeVar("T")
+
+_LONGEST_PAUSE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -24,16 +28,19 @@ class Load:
 
 @dataclass
 class Tally:
-    """What the writes met. An error's outcome is unknown, a refusal was tried again."""
+    """What the writes met. An error's outcome is unknown, a refusal was tried again, and so was
+    what the server wanted later, as it does beyond the rate of a token."""
 
     written: int = 0
     refused: int = 0
+    deferred: int = 0
     errors: Counter[str] = field(default_factory=Counter[str])
     milliseconds: list[float] = field(default_factory=list[float])
 
     def add(self, other: "Tally") -> None:
         self.written += other.written
         self.refused += other.refused
+        self.deferred += other.deferred
         self.errors += other.errors
         self.milliseconds += other.milliseconds
 
@@ -50,6 +57,7 @@ class Outcome:
         return {
             "written": self.tally.written,
             "refused": self.tally.refused,
+            "deferred": self.tally.deferred,
             "errors": dict(self.tally.errors),
             "lost_updates": self.lost,
             "seconds": round(self.seconds, 3),
@@ -73,8 +81,20 @@ def contend(load: Load, memories: Sequence[Memory]) -> Outcome:
     total = Tally()
     for tally in tallies:
         total.add(tally)
-    held = sum(_held(memories[0], key)[0] for key in load.keys)
+    held = sum(patiently(lambda key=key: _held(memories[0], key))[0] for key in load.keys)
     return Outcome(total, seconds, total.written - held)
+
+
+def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
+    """Returns what the call does, made again as late as the server asks for; a true answer of
+    `pause` ends that."""
+    while True:
+        try:
+            return call()
+        except HTTPFailure as later:
+            seconds = later.retry_after
+            if seconds is None or pause(min(seconds, _LONGEST_PAUSE_SECONDS)):
+                raise
 
 
 class _Worker:
@@ -96,11 +116,12 @@ class _Worker:
 
     def _count_up(self, key: str) -> None:
         """Adds one to what the key holds, however often that takes."""
-        value, version = _held(self._memory, key)
+        value, version = patiently(lambda: _held(self._memory, key), self._pause)
         while not self._stop.is_set():
             condition = {"expected_version": version} if self._load.compares else {}
             try:
-                self._set({"key": key, "value": str(value + 1), **condition})
+                write = {"key": key, "value": str(value + 1), **condition}
+                patiently(lambda write=write: self._set(write), self._pause)
             except ToolFailed as error:
                 if error.problem.get("code") != "conflict":
                     raise
@@ -109,6 +130,10 @@ class _Worker:
             else:
                 self._tally.written += 1
                 return
+
+    def _pause(self, seconds: float) -> bool:
+        self._tally.deferred += 1
+        return self._stop.wait(seconds)
 
     def _set(self, write: dict[str, Any]) -> None:
         began = time.perf_counter()

@@ -119,6 +119,18 @@ def test_no_update_is_lost_with_compare_and_set(gateway, capfd):
     assert left[0] == 1
 
 
+def test_stress_comes_later_where_a_server_asks_for_that(tmp_path, capfd):
+    pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
+    bounds = {"MCP_RATE_PER_SECOND": "40", "MCP_RATE_BURST": "30"}
+    words = ["stress", "--clients", "2", "--writes", "20", "--mode", "cas", "--json"]
+    with RestartingGateway(tmp_path, **bounds).running() as gateway:
+        code, out, _ = told(capfd, *words, *where(gateway))
+    cas = json.loads(out)["cas"]
+    assert code == 0
+    assert (cas["written"], cas["errors"], cas["lost_updates"]) == (40, {}, 0)
+    assert cas["deferred"] > 0
+
+
 def test_stress_needs_no_server_and_leaves_nothing(capfd, tmp_path, monkeypatch):
     pytest.importorskip("memory_gateway.main", reason="needs the extra `server`")
     monkeypatch.setenv("MCP_URL", "http://127.0.0.1:9")

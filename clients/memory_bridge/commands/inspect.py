@@ -180,7 +180,10 @@ def _show_searches(screen: "Screen", answer: Answer) -> None:
     if rows:
         screen.table(rows, ("WHEN (UTC)", "WHO", "MODE", "FOUND", "BEST", "QUERY"))
     else:
-        screen.note("Nobody has searched, or searches leave no events here (MCP_LOG_READS=off).")
+        screen.note(
+            "No search stands in the trail. One is there after a second, unless reads leave no"
+            " events here (MCP_LOG_READS=off)."
+        )
 
 
 def _outcome(detail: Answer) -> "tuple[str, int, str, Cell]":

@@ -97,11 +97,12 @@ def _contend(mode: str, options: Namespace, memories: Sequence["Memory"]) -> "Ou
 
 
 def _remove(memory: "Memory", keys: Sequence[str]) -> None:
-    from memory_bridge.errors import ClientError  # noqa: PLC0415  # as above
+    from memory_bridge.contention import patiently  # noqa: PLC0415  # as above
+    from memory_bridge.errors import ClientError  # noqa: PLC0415
 
     for key in keys:
         try:
-            memory.call("memory_delete", {"key": key})
+            patiently(lambda key=key: memory.call("memory_delete", {"key": key}))
         except ClientError:
             return  # an error that matters was told before
 
@@ -126,6 +127,7 @@ def _figures(outcome: "Outcome") -> list[tuple[str, str]]:
         ("a second", f"{told['writes_per_second']:.0f}"),
         ("errors", errors or "0"),
         ("conflicts, tried again", str(told["refused"])),
+        ("told to come later", str(told["deferred"])),
         ("lost updates", str(told["lost_updates"])),
         ("milliseconds a call", spread or "-"),
     ]
