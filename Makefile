@@ -14,7 +14,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run up down clean-data logs test test-all test-long test-minimal node-clients check coverage bench experiments soak lock clean
+.PHONY: help setup run up down clean-data rotate-token end-token logs test test-all test-long test-minimal node-clients check coverage bench experiments soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,12 @@ down: ## Stop the stack; its memory stays
 
 clean-data: ## Stop the stack and delete its memory; asks first, unless YES=1
 	@YES='$(YES)' infra/compose/stack clean-data
+
+rotate-token: ## Give the stack a new token; the old one is good too until make end-token
+	@infra/compose/stack rotate-token
+
+end-token: ## Have the stack refuse the token of before
+	@infra/compose/stack end-token
 
 logs: ## Follow what the stack logs
 	@infra/compose/stack logs

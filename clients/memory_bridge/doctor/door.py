@@ -22,7 +22,10 @@ _GATEWAY_GONE = (
     "What stands in front answers, and the gateway behind it does not: on its host see whether it"
     " runs (`docker compose ps`, `make logs`) and what `memory-bridge doctor` says there."
 )
-_SIDECAR = " If all is well there, restart the sidecar: Funnel sometimes needs it."
+_SIDECAR = (
+    " If all is well there, restart the sidecar (`docker compose restart tailscale`): Funnel"
+    " sometimes needs that, and the watchdog does the same."
+)
 _SLOW = "Too much is asked at once, or of this token: see MCP_RATE_PER_SECOND, and try again."
 _OPEN_DOOR = (
     "Something in front of it sends a token along, or it is no Memory Bridge: whoever knows the"
