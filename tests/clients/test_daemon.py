@@ -18,6 +18,7 @@ from clients.restarting_gateway import free_port
 from clients.stub_process import Stub
 from memory_bridge.client import Client
 from memory_bridge.daemon.files import PidFile, Running, keep_token
+from memory_bridge.processes import start_detached
 from waiting import wait_until
 
 SECONDS = 90
@@ -220,3 +221,14 @@ def test_a_token_is_long_and_its_owners_alone(tmp_path):
     keep_token(tmp_path / "token")
     assert len((tmp_path / "token").read_text().strip()) >= 32
     assert sys.platform == "win32" or stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+
+
+def test_a_log_that_grew_too_long_gives_way_to_a_new_one(tmp_path):
+    log = tmp_path / "daemon.log"
+    for old in (b"first", b"second"):
+        log.write_bytes(old + b" " * 5 * 1024 * 1024)
+        process = start_detached([sys.executable, "-c", "print('begun anew')"], log)
+        assert process.wait(SECONDS) == 0
+        assert log.read_text() == "begun anew\n"
+        assert log.with_suffix(".log.1").read_bytes().startswith(old)
+    assert len(list(tmp_path.iterdir())) == 2
