@@ -19,6 +19,7 @@ FILES = {
     "lean": ("compose.yaml",),
     "extended": ("compose.yaml", "compose.extended.yaml"),
 }
+OURS = ("MCP_", "MEMORY_BRIDGE_", "FUNNEL", "TS_", "WATCHDOG_", "COMPOSE_", "MAKE", "MFLAGS")
 COMMAND_SECONDS = 540
 """How long a command may take: the first `make up` builds images."""
 
@@ -30,7 +31,7 @@ class Stack:
         self.profile = profile
         self.project = f"memory-bridge-test-{secrets.token_hex(4)}"
         self.secrets = folder / "the secrets"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         inherited = {name: value for name, value in os.environ.items() if not _is_ours(name)}
         ours = {
@@ -40,6 +41,10 @@ class Stack:
             "BUILD": "never",
         }
         self.environment = inherited | ours | settings
+        self._beside = [
+            *(["compose.funnel.yaml"] if "FUNNEL" in settings else []),
+            *([settings["MEMORY_BRIDGE_COMPOSE"]] if "MEMORY_BRIDGE_COMPOSE" in settings else []),
+        ]
 
     @property
     def token(self) -> str:
@@ -54,9 +59,8 @@ class Stack:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def compose(self, *arguments: str) -> str:
-        files = [word for name in FILES[self.profile] for word in ("--file", name)]
-        done = self._run(["docker", "compose", *files, *arguments], COMPOSE, {})
+    def compose(self, *arguments: str, **settings: str) -> str:
+        done = self._run([*self._compose(), *arguments], COMPOSE, settings)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -64,9 +68,7 @@ class Stack:
         self.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "120")
 
     def run_in(self, service: str, *command: str) -> subprocess.CompletedProcess[str]:
-        files = [word for name in FILES[self.profile] for word in ("--file", name)]
-        words = ["docker", "compose", *files, "exec", "-T", service, *command]
-        return self._run(words, COMPOSE, {})
+        return self._run([*self._compose(), "exec", "-T", service, *command], COMPOSE, {})
 
     def services(self) -> list[str]:
         return sorted(self.compose("config", "--services").split())
@@ -76,8 +78,18 @@ class Stack:
         container = self.compose("ps", "--all", "--quiet", service).split()[0]
         return inspect(container)
 
+    def remove(self) -> None:
+        self.make("clean-data", YES="1")
+        # What the sidecar keeps outlives even the memory.
+        kept = f"{self.project}_tailscale"
+        self._run(["docker", "volume", "rm", "--force", kept], ROOT, {})
+
     def client(self, name: str = "a-test") -> Client:
         return Client.http(self.url, token=self.token, name=name)
+
+    def _compose(self) -> list[str]:
+        files = (*FILES[self.profile], *self._beside)
+        return ["docker", "compose", *(word for name in files for word in ("--file", name))]
 
     def _run(
         self, command: list[str], folder: Path, settings: dict[str, str]
@@ -103,7 +115,7 @@ def running(folder: Path, profile: str = "lean", **settings: str) -> Iterator[St
         stack.up()
         yield stack
     finally:
-        stack.make("clean-data", YES="1")
+        stack.remove()
 
 
 @cache
@@ -128,10 +140,10 @@ def inspect(thing: str) -> dict[str, Any]:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(("MCP_", "MEMORY_BRIDGE_", "COMPOSE_", "MAKE", "MFLAGS"))
+    return name.startswith(OURS)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
