@@ -29,12 +29,12 @@ variable "tailnet" {
 }
 
 variable "release" {
-  description = "Release that the VM runs, with the SHA-256 of its bundle"
+  description = "Release that the VM runs, by its digest: the last line of `infra/compose/publish`"
   type        = string
 
   validation {
-    condition     = can(regex("^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9a-z.]+)?@sha256:[0-9a-f]{64}$", var.release))
-    error_message = "The release is a version with the digest of its bundle, like 0.1.0@sha256: and 64 hexadecimal digits: each release names its own."
+    condition     = can(regex("^([0-9]+\\.[0-9]+\\.[0-9]+[0-9a-z.-]*|[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[0-9A-Za-z._-]+)?)@sha256:[0-9a-f]{64}$", var.release))
+    error_message = "The release is a version or an image with its digest, like 0.1.0@sha256: and 64 hexadecimal digits: infra/compose/publish prints it."
   }
 }
 
