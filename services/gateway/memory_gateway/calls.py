@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from memory_gateway.guard import GuardedStore
 from memory_gateway.memory import Memory
 from memory_gateway.observation.call import current, request_id
+from memory_gateway.observation.tracing import is_tracing
 from memory_gateway.principals import Identity, Principal
 from memory_gateway.threads import DaemonThreads
 from memory_gateway.tools.registry import AnyTool, Context
@@ -158,7 +160,7 @@ class Calls:
         store = GuardedStore(self._memory.store, identity.principal)
         context = Context(store, self._memory.embedder, caller)
         try:
-            with tracer.start_as_current_span("memory"):
+            with tracer.start_as_current_span("memory") if is_tracing() else nullcontext():
                 return question(context)
         except StoreError as error:
             _note(error)

@@ -34,6 +34,7 @@ from memory_gateway.live import Live
 from memory_gateway.memory import Memory
 from memory_gateway.observation.mcp import McpObserver
 from memory_gateway.observation.observer import Observer
+from memory_gateway.observation.tracing import is_tracing
 from memory_gateway.principals import Identity, principal_of
 from memory_gateway.prompts import PROMPTS
 from memory_gateway.resources import TEMPLATE, list_facts, read_fact
@@ -122,6 +123,8 @@ class MemoryServer:
         self.server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.sessions.introduce
         )
+        if not is_tracing():
+            self.server.middleware.clear()  # of what makes the SDK's spans
         if observer:
             self.server.middleware.append(McpObserver(observer, self._tools))
 

@@ -137,7 +137,8 @@ class _Connection:
     def ask(self, request: bytes, seconds: float) -> Response:
         self._is_complete = self.is_reusable = False
         self._body.clear()
-        self._socket.settimeout(seconds)
+        if self._socket.gettimeout() != seconds:  # to set it is a call of the system
+            self._socket.settimeout(seconds)
         try:
             # Who refuses a request may not have read it to its end, and its answer counts.
             with suppress(BrokenPipeError, ConnectionResetError):

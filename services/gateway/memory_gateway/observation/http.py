@@ -1,5 +1,6 @@
 """Observes HTTP requests: gives each an id, and tells of those that MCP does not tell of."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from opentelemetry.propagate import extract, get_global_textmap
@@ -8,6 +9,7 @@ from opentelemetry.trace import SpanKind, get_tracer
 from memory_gateway.asgi import FIRST_ERROR, App, Message, Receive, Scope, Send, header
 from memory_gateway.observation.call import CALL, Call, Via, current, request_id
 from memory_gateway.observation.observer import Observer
+from memory_gateway.observation.tracing import is_tracing
 
 REQUEST_ID_HEADER = b"x-request-id"
 TRANSPORTS: dict[str, Via] = {
@@ -117,7 +119,9 @@ def _name(scope: Scope) -> str:
     return f"{method} {API}{resource}"
 
 
-def _span(scope: Scope, call: Call) -> Any:
+def _span(scope: Scope, call: Call) -> AbstractContextManager[Any]:
+    if not is_tracing():
+        return nullcontext()
     carrier = {
         name.decode("latin-1"): value.decode("latin-1")
         for name, value in scope["headers"]
