@@ -1,6 +1,7 @@
 locals {
   backups    = "gs://${google_storage_bucket.backups.name}"
   url        = "https://${var.hostname}.${var.tailnet}/mcp"
+  vm         = "${google_compute_instance.vm.name} --zone=${local.zone} --project=${var.project}"
   read_token = "gcloud secrets versions access latest --secret=${google_secret_manager_secret.token.secret_id} --project=${var.project}"
 }
 
@@ -44,8 +45,13 @@ output "tailnet_policy" {
 output "ssh" {
   description = "How to get a shell on the VM, if `iap_ssh` is on"
   value = var.iap_ssh ? (
-    "gcloud compute ssh ${google_compute_instance.vm.name} --zone=${local.zone} --project=${var.project} --tunnel-through-iap"
+    "gcloud compute ssh ${local.vm} --tunnel-through-iap"
   ) : "Set iap_ssh = true and apply: no port is open otherwise."
+}
+
+output "restart" {
+  description = "How to restart the VM, which is when another release is taken"
+  value       = "gcloud compute instances stop ${local.vm} && gcloud compute instances start ${local.vm}"
 }
 
 output "backups" {

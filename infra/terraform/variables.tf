@@ -29,12 +29,23 @@ variable "tailnet" {
 }
 
 variable "release" {
-  description = "Release that the VM runs, by its digest: the last line of `infra/compose/publish`"
+  description = "Release that the VM runs from its next start on, by its digest: the last line of `infra/compose/publish`"
   type        = string
 
   validation {
-    condition     = can(regex("^([0-9]+\\.[0-9]+\\.[0-9]+[0-9a-z.-]*|[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[0-9A-Za-z._-]+)?)@sha256:[0-9a-f]{64}$", var.release))
-    error_message = "The release is a version or an image with its digest, like 0.1.0@sha256: and 64 hexadecimal digits: infra/compose/publish prints it."
+    condition     = can(regex("^[0-9]+\\.[0-9]+\\.[0-9]+[0-9a-z.-]*@sha256:[0-9a-f]{64}$", var.release))
+    error_message = "The release is a version with its digest, like 0.1.0@sha256: and 64 hexadecimal digits: infra/compose/publish prints it."
+  }
+}
+
+variable "images" {
+  description = "Where releases are published: what `infra/compose/publish` was given"
+  type        = string
+  default     = "ghcr.io/memory-bridge/memory-bridge"
+
+  validation {
+    condition     = can(regex("^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+$", var.images))
+    error_message = "Images have a registry and a name in lower case, without a tag, like ghcr.io/somebody/memory-bridge."
   }
 }
 

@@ -4,7 +4,9 @@ locals {
   # What the start-up script reads: https://cloud.google.com/compute/docs/metadata. Everybody on the VM can read it.
   settings = {
     memory-bridge-release        = var.release
+    memory-bridge-images         = var.images
     memory-bridge-hostname       = var.hostname
+    memory-bridge-tailnet        = var.tailnet
     memory-bridge-bucket         = google_storage_bucket.backups.name
     memory-bridge-data-disk      = local.data_disk
     memory-bridge-token-secret   = google_secret_manager_secret.token.id

@@ -68,6 +68,10 @@ run "it_says_how_to_get_in_and_out" {
     error_message = "The command for a shell is wrong."
   }
   assert {
+    condition     = startswith(output.restart, "gcloud compute instances stop memory-bridge --zone=us-west1-c --project=example-project &&")
+    error_message = "The command to restart it is wrong."
+  }
+  assert {
     condition     = strcontains(output.teardown, "gcloud compute disks delete memory-bridge-data --zone=us-west1-c --project=example-project")
     error_message = "The data disk could not be deleted."
   }

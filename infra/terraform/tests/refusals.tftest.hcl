@@ -50,9 +50,10 @@ run "what_looks_wrong_is_refused" {
     tailnet         = "example.com"
     hostname        = "memory.bridge"
     release         = "latest"
+    images          = "ghcr.io/somebody/memory-bridge:latest"
   }
 
-  expect_failures = [var.project, var.billing_account, var.tailnet, var.hostname, var.release]
+  expect_failures = [var.project, var.billing_account, var.tailnet, var.hostname, var.release, var.images]
 }
 
 run "a_zone_of_another_region_is_refused" {

@@ -31,9 +31,10 @@ run "the_start_up_is_told_these_things_and_no_secret" {
   assert {
     condition = toset(keys(google_compute_instance.vm.metadata)) == toset([
       "block-project-ssh-keys", "enable-oslogin", "serial-port-enable", "startup-script",
-      "memory-bridge-bucket", "memory-bridge-data-disk", "memory-bridge-hostname", "memory-bridge-release",
-      "memory-bridge-tailscale-audience", "memory-bridge-tailscale-auth", "memory-bridge-tailscale-client-id",
-      "memory-bridge-tailscale-tag", "memory-bridge-token-secret",
+      "memory-bridge-bucket", "memory-bridge-data-disk", "memory-bridge-hostname", "memory-bridge-images",
+      "memory-bridge-release", "memory-bridge-tailnet", "memory-bridge-tailscale-audience",
+      "memory-bridge-tailscale-auth", "memory-bridge-tailscale-client-id", "memory-bridge-tailscale-tag",
+      "memory-bridge-token-secret",
     ])
     error_message = "The metadata, which everybody on the VM can read, has other keys than those."
   }
@@ -44,7 +45,9 @@ run "the_start_up_is_told_these_things_and_no_secret" {
   assert {
     condition = (
       google_compute_instance.vm.metadata.memory-bridge-release == var.release
+      && google_compute_instance.vm.metadata.memory-bridge-images == "ghcr.io/memory-bridge/memory-bridge"
       && google_compute_instance.vm.metadata.memory-bridge-hostname == "memory-bridge"
+      && google_compute_instance.vm.metadata.memory-bridge-tailnet == "tail1a2b3c.ts.net"
       && google_compute_instance.vm.metadata.memory-bridge-bucket == google_storage_bucket.backups.name
       && google_compute_instance.vm.metadata.memory-bridge-token-secret == google_secret_manager_secret.token.id
       && google_compute_instance.vm.metadata.memory-bridge-tailscale-auth == "workload-identity"
