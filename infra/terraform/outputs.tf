@@ -25,7 +25,7 @@ output "clients" {
       {"mcpServers": {"memory-bridge": {"url": "${local.url}", "headers": {"Authorization": "Bearer $${env:MEMORY_BRIDGE_TOKEN}"}}}}
 
     Clients that start a process (Claude Desktop), and the token in a file:
-      ${local.read_token} > memory-bridge.token
+      (umask 077 && ${local.read_token} > memory-bridge.token)
       memory-bridge stdio --url ${local.url} --token-file memory-bridge.token
 
     docs/connecting.md has every other client.
