@@ -72,6 +72,7 @@ check: $(READY) $(CHECKOV)/.ready ## Lint, types, import rules, shell scripts, t
 	  FUNNEL=memory.tail1234.ts.net docker compose -f compose.yaml -f compose.funnel.yaml config -q && \
 	  MEMORY_BRIDGE_MODELS=/models docker compose -f compose.yaml -f compose.torch.yaml config -q; fi
 	$(CHECKOV)/bin/checkov --directory infra/terraform --framework terraform --skip-download --compact --quiet
+	infra/terraform/check
 	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py tests/house/test_stack.py
 
 coverage: $(READY) ## Run the tests and show which lines they miss
