@@ -6,7 +6,7 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,13 @@ class Stack:
         self.profile = profile
         self.project = f"memory-bridge-test-{secrets.token_hex(4)}"
         self.secrets = folder / "the secrets"
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.ports = _free_ports(int(settings.get("GATEWAYS", 1)))
+        self.port = self.ports[0]
+        self.url = _url(self.port)
         inherited = {name: value for name, value in os.environ.items() if not _is_ours(name)}
         ours = {
             "COMPOSE_PROJECT_NAME": self.project,
-            "MEMORY_BRIDGE_PORT": str(self.port),
+            "MEMORY_BRIDGE_PORT": "-".join(map(str, sorted({self.port, self.ports[-1]}))),
             "MEMORY_BRIDGE_SECRETS": str(self.secrets),
             "BUILD": "never",
         }
@@ -73,10 +74,13 @@ class Stack:
     def services(self) -> list[str]:
         return sorted(self.compose("config", "--services").split())
 
+    def containers(self, *services: str) -> list[str]:
+        """Those of the services, or all, running or not."""
+        return self.compose("ps", "--all", "--quiet", *services).split()
+
     def inspect(self, service: str) -> dict[str, Any]:
         """What the engine knows of a service's first container, running or not."""
-        container = self.compose("ps", "--all", "--quiet", service).split()[0]
-        return inspect(container)
+        return inspect(self.containers(service)[0])
 
     def remove(self) -> None:
         self.make("clean-data", YES="1")
@@ -84,8 +88,10 @@ class Stack:
         kept = f"{self.project}_tailscale"
         self._run(["docker", "volume", "rm", "--force", kept], ROOT, {})
 
-    def client(self, name: str = "a-test") -> Client:
-        return Client.http(self.url, token=self.token, name=name)
+    def client(self, name: str = "a-test", gateway: int = 0) -> Client:
+        """Returns a client of one of the gateways, any number is that of one."""
+        url = _url(self.ports[gateway % len(self.ports)])
+        return Client.http(url, token=self.token, name=name)
 
     def _compose(self) -> list[str]:
         files = (*FILES[self.profile], *self._beside)
@@ -141,6 +147,26 @@ def inspect(thing: str) -> dict[str, Any]:
 
 def _is_ours(name: str) -> bool:
     return name.startswith(OURS)
+
+
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}/mcp"
+
+
+def _free_ports(count: int) -> range:
+    """So many in a row."""
+    while True:
+        first = free_port()
+        ports = range(first, first + count)
+        if all(map(_is_free, ports[1:])):
+            return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def free_port() -> int:

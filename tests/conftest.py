@@ -37,6 +37,12 @@ def pytest_addoption(parser):
         "--sessions", type=int, default=2_000, help="how many sessions are opened and left (2000)"
     )
     parser.addoption(
+        "--redis-away-seconds",
+        type=float,
+        default=20,
+        help="how long the stack of containers does without Redis (20)",
+    )
+    parser.addoption(
         "--containers", action="store_true", help="also run the tests that need a Docker engine"
     )
 
