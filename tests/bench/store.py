@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -17,7 +17,7 @@ from corpus import facts, questions
 from figures import Figure, milliseconds, percentile
 from places import Place, Postgres, Sqlite
 from served import MB
-from store_process import Database, PlainClient, store_process
+from store_process import PROGRAM, Database, PlainClient, store_process
 
 from memory_store.contract import Caller, ModelIdentity
 from memory_store.opening import open_store
@@ -31,6 +31,7 @@ SEARCHES = 200
 MANY, VERY_MANY = 10_000, 100_000
 AT_ONCE = 100
 SATURATE = Path(__file__).with_name("saturate.py")
+SLOW_DISK = [sys.executable, str(Path(__file__).with_name("slow_disk.py"))]
 CALLER = Caller(principal="bench", source_client="bench")
 IDENTITY = ModelIdentity(name="random", digest="0" * 64, dimension=384)
 RATE, TIMES = 1500, 4
@@ -65,15 +66,21 @@ def _in_process(database: Database) -> Iterator[Way]:
 
 
 @contextmanager
-def _over_http(database: Database) -> Iterator[Way]:
-    with store_process(database) as process:
+def _over_http(
+    database: Database, name: str = "over HTTP", program: Sequence[str] = PROGRAM
+) -> Iterator[Way]:
+    with store_process(database, program=program) as process:
 
         @contextmanager
         def connect() -> Iterator[Call]:
             with closing(PlainClient(process.url)) as client:
                 yield client.call
 
-        yield Way("over HTTP", connect, process.pid, process.url)
+        yield Way(name, connect, process.pid, process.url)
+
+
+def _on_slow_disk(database: Database) -> AbstractContextManager[Way]:
+    return _over_http(database, "over HTTP with flushes of 2 ms", SLOW_DISK)
 
 
 WAYS = (_in_process, _over_http)
@@ -82,6 +89,7 @@ WAYS = (_in_process, _over_http)
 def measure() -> Iterator[Figure]:
     with Sqlite() as place:
         yield from _speed(place)
+        yield from _writes(place, _on_slow_disk)
         yield from _large(place, MANY)
     with Postgres() as place:
         yield from _speed(place)
@@ -151,7 +159,7 @@ def _writes(
             writers.join()
             rate = WRITES / (time.perf_counter() - start)
         alone = alone or rate
-        http = way.name == "over HTTP" and clients == CLIENTS[-1] and place.has_targets
+        http = bool(way.url) and clients == CLIENTS[-1] and place.has_targets
         name = f"{place.name}: fact_set {way.name}, {clients} at once"
         yield Figure(name, rate, "a second", least=RATE if http else None)
         yield Figure(f"{name}, p50", percentile(writers.times, 50), "ms")

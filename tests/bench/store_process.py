@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,11 +52,13 @@ def environment_of(database: Database) -> dict[str, str]:
 
 
 @contextmanager
-def store_process(database: Database, **settings: str) -> Iterator[StoreProcess]:
+def store_process(
+    database: Database, *, program: Sequence[str] = PROGRAM, **settings: str
+) -> Iterator[StoreProcess]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
     ours = {"MCP_STORE_PORT": "0", "MCP_STORE_SECRET": SECRET, **environment_of(database)}
     environment = inherited | ours | settings
-    with subprocess.Popen(PROGRAM, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(program, env=environment, stderr=subprocess.PIPE, text=True) as process:
         said: list[str] = []
         listens: Future[str] = Future()
         listening = threading.Thread(target=_listen, args=(process.stderr, said, listens))
