@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from gateway_serving import TOKEN, command, environment
+from waiting import wait_until
 
 SECONDS = 60.0
 
@@ -28,9 +29,12 @@ class RestartingGateway:
             stderr=subprocess.PIPE,
             env=environment(**self._settings),
         )
-        listening = threading.Event()
-        threading.Thread(target=self._drain, args=(listening,), daemon=True).start()
-        assert not wait or listening.wait(SECONDS), "the gateway does not start"
+        said: list[bytes] = []
+        listening, ended = threading.Event(), threading.Event()
+        threading.Thread(target=self._drain, args=(said, listening, ended), daemon=True).start()
+        if wait:
+            wait_until(lambda: listening.is_set() or ended.is_set(), seconds=SECONDS, about=said)
+            assert listening.is_set(), f"the gateway has ended at once: {said}"
 
     def kill(self) -> None:
         if self._process is not None:
@@ -41,11 +45,13 @@ class RestartingGateway:
         self._process.terminate()
         self._process.wait(SECONDS)
 
-    def _drain(self, listening: threading.Event) -> None:
-        with self._process.stderr as said:
-            for line in said:
+    def _drain(self, said: list[bytes], listening: threading.Event, ended: threading.Event) -> None:
+        with self._process.stderr as lines:
+            for line in lines:
+                said.append(line)
                 if line.startswith(b"listening on "):
                     listening.set()
+        ended.set()
 
     @contextlib.contextmanager
     def running(self):

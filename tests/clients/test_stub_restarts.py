@@ -102,7 +102,7 @@ def test_every_write_lands_once_and_in_order_when_the_gateway_is_stopped(gateway
 def restarted_under_writes(gateway, restarts, end):
     writes = WRITES_A_RESTART * restarts
     writers = Writers(gateway, writes)
-    thread = threading.Thread(target=writers.run)
+    thread = threading.Thread(target=writers.run, daemon=True)  # a failure must not wait for it
     thread.start()
     total = writes * len(MODES)
     for number in range(1, restarts + 1):
