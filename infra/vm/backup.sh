@@ -3,7 +3,9 @@
 # bucket, and put back.
 #   backup.sh                 takes one, as systemd does each night, and deletes those in the folder that are too old
 #   backup.sh list            those in the folder
-#   backup.sh restore WHICH   puts one back: latest, a file, or - for one that comes on stdin
+#   backup.sh restore WHICH [--stay-down]
+#                             puts one back: latest, a file, or - for one that comes on stdin; with --stay-down whoever
+#                             calls it starts the servers again
 #   backup.sh install         has systemd take one each night, with the settings of now
 # Settings are in the environment, or else in /etc/memory-bridge/backup.conf, which `install` writes:
 #   BACKUP_FOLDER=/var/backups/memory-bridge
@@ -161,6 +163,7 @@ list() {
 
 restore() {
   local file
+  [[ ${2:-} =~ ^(|--stay-down)$ ]] || fail "Say --stay-down or nothing after the backup, not $2."
   case ${1:-} in
     '') fail 'Say which: latest, a file, or - for stdin; "backup.sh list" shows those in the folder.' ;;
     latest) file=$(find "$folder" -maxdepth 1 -name 'memory-*' | sort | tail -n 1) ;;
@@ -177,7 +180,7 @@ restore() {
     unpacked "$file" | put_back
   fi
   trap 'rm -f "$folder/.incoming"' EXIT
-  start_servers
+  [ -n "${2:-}" ] || start_servers
   say 'The memory is back as it was then, tokens included: revoke again what was revoked since.'
 }
 
@@ -233,11 +236,12 @@ stop_servers() {
 }
 
 start_servers() {
+  local gateway
   if [ "$at" = containers ]; then
     docker start "$store" >/dev/null
     wait_for "$store"
     { containers_of gateway; containers_of embedder; } | xargs docker start >/dev/null
-    wait_for "$(container_of gateway)"
+    for gateway in $(containers_of gateway); do wait_for "$gateway"; done
   elif [ -n "${MEMORY_BRIDGE_UNIT:-}" ]; then
     systemctl start "$MEMORY_BRIDGE_UNIT"
   fi
@@ -272,7 +276,7 @@ read_settings
 case ${1:-take} in
   take) choose && lock && take ;;
   list) choose && list ;;
-  restore) choose && lock && restore "${2:-}" ;;
+  restore) choose && lock && restore "${@:2}" ;;
   install) install_timer ;;
   *) fail 'Say what to do: list, restore or install, or nothing for a backup now.' ;;
 esac

@@ -260,6 +260,9 @@ def test_a_restore_stops_the_service_and_starts_it_again_even_if_it_fails(
     systemctl["MEMORY_BRIDGE_UNIT"] = "memory.service"
     host.done("restore", "latest", **systemctl)
     assert host.run("restore", "latest", MEMORY_BRIDGE="/bin/false", **systemctl).returncode != 0
-    assert (tmp_path / "told").read_text().splitlines() == [
-        *["stop memory.service", "start memory.service"] * 2
-    ]
+    told = tmp_path / "told"
+    assert told.read_text().splitlines() == ["stop memory.service", "start memory.service"] * 2
+    told.unlink()
+    host.done("restore", "latest", "--stay-down", **systemctl)
+    assert told.read_text() == "stop memory.service\n"
+    assert host.run("restore", "latest", "--stay-up").returncode == 1
