@@ -76,11 +76,6 @@ def hanging_up():
         yield listening.getsockname()[1]
 
 
-def closed_port():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
-
-
 def bad(findings):
     return {name: finding.state for name, finding in findings.items() if finding.cure}
 
@@ -111,7 +106,7 @@ def test_an_address_of_the_tailnet_is_no_way_through_funnel(address, inside):
 
 
 def test_a_port_where_nobody_listens_is_told_of():
-    found = examined(f"http://127.0.0.1:{closed_port()}/mcp")
+    found = examined("http://127.0.0.1:1/mcp")
     assert bad(found) == {"connection": "failed"}
     assert "daemon start" in found["connection"].cure
 
@@ -301,9 +296,9 @@ def test_an_answer_in_another_form_is_a_finding_and_no_crash(server):
 
 def test_a_server_that_never_answers_is_given_up(server):
     server.peer.answers["GET"] = lambda _: server.peer.closing.wait()
-    found = server.examined(timeout=0.5)
+    found = server.examined(timeout=2.0)
     assert bad(found) == {"server": "failed"}
-    assert "within 0.5 seconds" in found["server"].says
+    assert "within 2 seconds" in found["server"].says
 
 
 @pytest.fixture
