@@ -30,6 +30,7 @@ from memory_gateway.asgi import StreamToJson
 from memory_store.contract import Caller, FactWrite
 from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
+from waiting import wait_until
 
 SHUTDOWN_SECONDS = 5.0
 CALLER = Caller(principal="local", source_client="tests")
@@ -51,6 +52,29 @@ def test_sigterm_ends_it_soon_with_streams_of_both_eras_open(tmp_path):
                 told = time.monotonic()
                 server.process.wait(SECONDS)
         assert time.monotonic() - told < SHUTDOWN_SECONDS
+
+
+def test_what_is_cut_off_at_the_end_is_told_to_come_again_and_is_no_fault(tmp_path):
+    begun = (
+        f"POST {{path}} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{{"
+    )
+    with http_server(tmp_path / "memory.db") as server, ExitStack() as stack:
+        callers = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), SECONDS))
+            for _ in range(2)
+        ]
+        for caller, path in zip(callers, ("/mcp", "/api/v1/facts/many"), strict=True):
+            caller.sendall(begun.format(path=path).encode())
+        metrics = server.url.replace("/mcp", "/metrics")
+        with httpx2.Client(headers=AUTHORIZED, timeout=SECONDS) as web:  # which is the third
+            wait_until(lambda: "memory_bridge_in_flight 3.0" in web.get(metrics).text)
+        code, said = server.stop(signal.SIGTERM)
+        heard = [b"".join(iter(lambda it=it: it.recv(65536), b"")) for it in callers]
+    assert all(answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n") for answer in heard)
+    assert all(b"whether a write landed is unknown" in answer for answer in heard)
+    assert code == 0
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

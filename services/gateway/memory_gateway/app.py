@@ -18,6 +18,7 @@ from memory_gateway.bodies import LARGEST_BODY, BoundedBodies, MessageBodies
 from memory_gateway.bounds.limits import InFlight, RateLimit
 from memory_gateway.bounds.rates import LocalRates, Rate, Rates
 from memory_gateway.cors import CrossOrigin
+from memory_gateway.cut_off import CutOff
 from memory_gateway.health import health_routes
 from memory_gateway.hosts import LOCAL_HOSTS, HostCheck, HostNames
 from memory_gateway.mcp import MemoryServer
@@ -96,7 +97,7 @@ class Application:
         hosts = HostNames((*LOCAL_HOSTS, *door.hosts))
         self._door = BearerDoor(limited, door.verifier)
         checked = HostCheck(self._door, hosts, door.origins, OPEN_PATHS)
-        observed = HttpObserver(checked, observer)
+        observed = HttpObserver(CutOff(checked), observer)
         self._app = CrossOrigin(behind_proxies(observed, door.proxies), door.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
