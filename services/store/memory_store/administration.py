@@ -90,8 +90,8 @@ class AdministrationMethods(StoreBase):
     def token_verify(self, digest: str) -> Token | None:
         limits.check_name("digest", digest)
         now = self._clock()
-        with self._read() as session:
-            token = tokens.verify(session, digest, now)
+        with own_errors():
+            token = tokens.verify(self.engine, digest, now)
         if token is not None:
             self._uses.note(token.name, now)
         return token

@@ -23,12 +23,16 @@ class Shared(str):
     __slots__ = ()
 
 
-class Session(Protocol):
+class Answering(Protocol):
+    """A session, or an engine where one question is all that there is to ask."""
+
+    def one(self, sql: str, /, **parameters: object) -> Row | None: ...
+
+
+class Session(Answering, Protocol):
     """One transaction. SQL takes `:name` parameters and is the same for every database."""
 
     def all(self, sql: str, /, **parameters: object) -> list[Row]: ...
-
-    def one(self, sql: str, /, **parameters: object) -> Row | None: ...
 
     def run(self, sql: str, /, **parameters: object) -> int:
         """Returns how many rows were changed."""
@@ -130,8 +134,11 @@ class VectorRanking(Protocol):
     def cut_log(self, session: Session, most: int) -> None: ...
 
 
-class Engine(Protocol):
-    """One database. Every method may be called from any thread."""
+class Engine(Answering, Protocol):
+    """One database. Every method may be called from any thread.
+
+    `one` is a view by itself, as `read` would give it, and needs no transaction around it.
+    """
 
     name: str
 

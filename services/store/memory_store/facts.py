@@ -15,7 +15,7 @@ from memory_store.contract import (
     iso,
 )
 from memory_store.cursors import Cursor
-from memory_store.engine import Engine, Question, Row, Session, Shared
+from memory_store.engine import Answering, Engine, Question, Row, Session, Shared
 from memory_store.events import Entry
 from memory_store.namespaces import NUMBER
 from memory_store.rows import FACT, OF_KEY, PRESENT, fact_from, matching, to_json
@@ -79,7 +79,7 @@ def standing(namespace: str, key: str) -> Question:
     return Question(_STANDING, {"namespace": namespace, "key": key})
 
 
-def present(session: Session, namespace: str, key: str) -> Row | None:
+def present(session: Answering, namespace: str, key: str) -> Row | None:
     """Returns what the key holds, expired or not."""
     return session.one(
         f"{PRESENT} WHERE f.namespace_id = {NUMBER} AND f.key = :key", namespace=namespace, key=key
@@ -90,17 +90,17 @@ def is_expired(row: Row, now: int) -> bool:
     return row["expires_at"] is not None and row["expires_at"] <= now
 
 
-def get(session: Session, namespace: str, key: str, now: int) -> Fact | None:
+def get(session: Answering, namespace: str, key: str, now: int) -> Fact | None:
     row = present(session, namespace, key)
     return None if row is None or is_expired(row, now) else fact_from(row)
 
 
-def get_version(session: Session, namespace: str, key: str, version: int) -> Fact | None:
+def get_version(session: Answering, namespace: str, key: str, version: int) -> Fact | None:
     row = _version(session, namespace, key, version)
     return None if row is None else fact_from(row, present=False)
 
 
-def get_at(session: Session, namespace: str, key: str, at: int) -> Fact | None:
+def get_at(session: Answering, namespace: str, key: str, at: int) -> Fact | None:
     """Returns what the key held at a time: the newest version of then, unless it had gone."""
     row = session.one(
         f"{_VERSION} WHERE v.namespace_id = {NUMBER} AND v.key = :key AND v.written_at <= :at"
@@ -225,7 +225,7 @@ def any_expired(session: Session, now: int) -> bool:
     )
 
 
-def _version(session: Session, namespace: str, key: str, version: int) -> Row | None:
+def _version(session: Answering, namespace: str, key: str, version: int) -> Row | None:
     if not 0 < version <= MAX_VERSION:
         return None
     return session.one(

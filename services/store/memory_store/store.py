@@ -87,13 +87,13 @@ class SqlStore(EmbeddingMethods, AdministrationMethods):
     ) -> Fact | None:
         limits.check_address(namespace, key, self._limits)
         now = self._clock()
-        with self._read() as session:
+        with own_errors():
             if at is None:
-                fact = facts.get(session, namespace, key, now)
+                fact = facts.get(self.engine, namespace, key, now)
             elif isinstance(at, int):
-                fact = facts.get_version(session, namespace, key, at)
+                fact = facts.get_version(self.engine, namespace, key, at)
             else:
-                fact = facts.get_at(session, namespace, key, milliseconds(at))
+                fact = facts.get_at(self.engine, namespace, key, milliseconds(at))
         self._note_reads(caller, now, namespace, [(key, fact)])
         return fact
 

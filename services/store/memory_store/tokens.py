@@ -8,7 +8,7 @@ import threading
 from memory_store import events
 from memory_store.clock import milliseconds, moment
 from memory_store.contract import Conflict, NewToken, NotFound, Token, TokenGrant
-from memory_store.engine import Row, Session
+from memory_store.engine import Answering, Row, Session
 from memory_store.events import Entry
 from memory_store.facts import Writing
 from memory_store.rows import to_json
@@ -78,7 +78,7 @@ def every(session: Session) -> list[Token]:
     return [_token_from(row) for row in session.all("SELECT * FROM token ORDER BY name")]
 
 
-def verify(session: Session, digest: str, now: int) -> Token | None:
+def verify(session: Answering, digest: str, now: int) -> Token | None:
     row = session.one(
         "SELECT t.* FROM token_secret s JOIN token t ON t.name = s.token"
         " WHERE s.digest = :digest AND (s.expires_at IS NULL OR s.expires_at > :now)"

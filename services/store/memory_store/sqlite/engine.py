@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from memory_store.contract import Unavailable
-from memory_store.engine import Question, Session
+from memory_store.engine import Question, Row, Session
 from memory_store.sqlite.connection import SqliteSession, connect
 from memory_store.sqlite.errors import translate
 from memory_store.sqlite.file import OpenedFile, prepare, why_not
@@ -61,6 +61,10 @@ class SqliteEngine:
                 self._end_reading(connection)
         except sqlite3.Error as error:
             raise translate(error) from error
+
+    def one(self, sql: str, /, **parameters: object) -> Row | None:
+        with self.read() as session:
+            return session.one(sql, **parameters)
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
