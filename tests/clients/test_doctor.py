@@ -115,6 +115,7 @@ def test_a_port_where_nobody_listens_is_told_of():
     ("begin", "end", "trusted", "says"),
     [
         (-30, -1, True, "expired"),
+        (1, 30, True, "not yet valid"),
         (-1, 1, False, "self-signed"),
         (-89, 1, True, "0 more days"),
     ],

@@ -16,7 +16,7 @@ from memory_bridge.errors import TimedOut
 CLOCK_TOLERANCE = timedelta(seconds=60)
 _LATE = 6
 """Whoever renews a certificate does so with a third of its life left; with a sixth it is late."""
-_EXPIRED = 10
+_NOT_YET, _EXPIRED = 9, 10
 _OTHER_NAME, _OTHER_ADDRESS = 62, 64
 
 _NO_NAME = (
@@ -55,7 +55,8 @@ _FUNNEL_HANGS_UP = (
 _HANGS_UP = "See that the address speaks TLS there; a server of ours alone does not: http://."
 _RENEW = (
     "Renew the certificate. For a Funnel address restart the sidecar, which renews it by itself;"
-    " a proxy in front has a client of its own for that (`certbot renew`, Caddy, …)."
+    " a proxy in front has a client of its own for that (`certbot renew`, Caddy, …). If it is good"
+    " by the calendar, this machine's clock is ahead."
 )
 _OTHER = "Use the address that the certificate was made for, or have one made for this name."
 _UNKNOWN_ISSUER = (
@@ -70,6 +71,13 @@ _SET_CLOCK = (
     "Set the clock that is wrong (`timedatectl set-ntp true`): ends of tokens and certificates"
     " depend on both."
 )
+
+_CURES = {
+    _NOT_YET: _SET_CLOCK,
+    _EXPIRED: _RENEW,
+    _OTHER_NAME: _OTHER,
+    _OTHER_ADDRESS: _OTHER,
+}
 
 
 def dns(target: Target) -> Finding:
@@ -177,9 +185,7 @@ def _moment(text: str) -> datetime:
 
 
 def _cure(code: int) -> str:
-    return {_EXPIRED: _RENEW, _OTHER_NAME: _OTHER, _OTHER_ADDRESS: _OTHER}.get(
-        code, _UNKNOWN_ISSUER
-    )
+    return _CURES.get(code, _UNKNOWN_ISSUER)
 
 
 def privacy(target: Target) -> Finding:
