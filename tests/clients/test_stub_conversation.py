@@ -157,6 +157,27 @@ def test_what_a_session_was_subscribed_to_is_subscribed_again_and_may_have_chang
     assert again == ["memory://default/a"]
 
 
+@pytest.mark.parametrize("method", ["notifications/initialized", "resources/subscribe"])
+@pytest.mark.parametrize("status", [429, 502])
+def test_a_session_whose_renewal_breaks_off_is_renewed_from_the_start(
+    in_session, peer, method, status
+):
+    in_session.request(1, "resources/subscribe", uri="memory://default/a")
+    in_session.heard()
+    lost_session(peer)
+    headers = {"Retry-After": "0"} if status == 429 else {}
+    peer.answers[method] = failing(1, lambda exchange: exchange.refuse(status, headers=headers))
+
+    in_session.call(2, "memory_get", key="a")
+
+    told = [in_session.heard(), in_session.heard()]
+    assert told[0].get("method") == "notifications/resources/updated"
+    assert told[1]["result"]["structuredContent"] == {"key": "a"}
+    renewed = [m["method"] for _, h, m in peer.requests if m and h["Mcp-Session-Id"] == "s2"]
+    assert renewed[-3:] == ["notifications/initialized", "resources/subscribe", "tools/call"]
+    assert renewed.count("tools/call") == 1
+
+
 def test_progress_and_requests_of_the_server_reach_the_host_and_its_answer_the_server(
     in_session, peer
 ):

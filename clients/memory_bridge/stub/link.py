@@ -6,15 +6,10 @@ from typing import TypeVar
 
 from memory_bridge import messages
 from memory_bridge.deadline import Deadline, Silence
-from memory_bridge.errors import (
-    ConnectionLost,
-    SessionLost,
-    TimedOut,
-    Unauthorized,
-    Unreachable,
-)
+from memory_bridge.errors import ClientError, SessionLost, Unauthorized
 from memory_bridge.http import HttpTransport
 from memory_bridge.messages import Message
+from memory_bridge.stub.refusals import may_have_arrived
 
 T = TypeVar("T")
 
@@ -44,6 +39,7 @@ class Link:
         self._greeting: Message | None = None
         self._settings = _SessionSettings()
         self._renewing = threading.Lock()
+        self._is_half_made = False
         self._changed = threading.Condition()
 
     def request(self, message: Message, deadline: Deadline) -> Message:
@@ -81,6 +77,8 @@ class Link:
 
     def _in_session(self, exchange: Callable[[], T], deadline: Deadline) -> T:
         seen = self.generation
+        if self._is_half_made:
+            self._renew_for(seen, deadline)
         try:
             return self._authorized(exchange)
         except SessionLost:
@@ -92,10 +90,10 @@ class Link:
         """Raises `SessionLost` also for what broke off meanwhile: that was not the request."""
         try:
             self._renew(seen, deadline)
-        except Unreachable:
+        except ClientError as error:
+            if may_have_arrived(error):
+                raise SessionLost(str(error)) from error
             raise
-        except (ConnectionLost, TimedOut) as error:
-            raise SessionLost(str(error)) from error
 
     def _authorized(self, exchange: Callable[[], T]) -> T:
         try:
@@ -127,11 +125,15 @@ class Link:
             self._renewing.release()
 
     def _greet_again(self, greeting: Message, deadline: Deadline) -> None:
+        # Until all is repeated nothing else goes through, and what breaks off is begun anew: the
+        # server knows the session already, and what the host subscribed to would be lost in it.
+        self._is_half_made = True
         answer = self._authorized(lambda: self._transport.request(greeting, deadline))
         messages.result_of(answer)
         self._transport.send(_INITIALIZED, deadline)
         for message in self._settings.to_repeat():
             self._transport.request(message, deadline)
+        self._is_half_made = False
         self._enter_generation()
         self._on_renewed(self._settings.subscriptions)
 
