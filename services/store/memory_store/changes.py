@@ -85,6 +85,7 @@ def use_model(session: Session, identity: ModelIdentity) -> int:
     session.run(
         "INSERT INTO change (subject, version) SELECT f.id, f.version FROM fact f"
         f" WHERE NOT {_EMBEDDED} AND NOT EXISTS (SELECT 1 FROM change c WHERE c.subject = f.id)"
+        " ORDER BY f.id"
     )
     # Going back to a model finds its vectors still there, where no other's came since.
     session.run(f"DELETE FROM change WHERE subject IN (SELECT f.id FROM fact f WHERE {_EMBEDDED})")
