@@ -100,7 +100,7 @@ def client(everyone, case):
 
 
 def test_it_agrees_on_a_protocol_and_lists_the_tools(everyone, case, client):
-    assert everyone.versions[case] == case.protocol
+    assert everyone.versions[case] == case.protocol, "".join(client.errors)
     assert {"memory_set", "memory_get", "memory_search"} <= set(client.do("tools"))
 
 
