@@ -284,15 +284,39 @@ def test_a_gateway_in_between_that_fails_leaves_a_plain_write_unknown(peer, conn
     assert len(calls(peer, "plain_write")) == 1
 
 
-def test_a_keyed_write_that_a_stopping_server_gave_up_is_repeated(peer, connected):
-    def give_up(exchange):
-        problem = {"problem": {"code": "unavailable", "retryable": True}}
-        exchange.result({"isError": True, "content": [], "structuredContent": problem})
+def problem(code):
+    def answer(exchange):
+        told = {"problem": {"code": code, "retryable": True}}
+        exchange.result({"isError": True, "content": [], "structuredContent": told})
 
-    peer.answers["memory_set"] = failing(1, give_up)
+    return answer
+
+
+@pytest.mark.parametrize("code", ["unavailable", "busy"])
+def test_a_keyed_write_that_a_stopping_server_gave_up_is_repeated(peer, connected, code):
+    peer.answers["memory_set"] = failing(1, problem(code))
     host = connected()
     host.call(1, "memory_set", key="a", value="b")
     assert host.heard()["result"]["structuredContent"]["value"] == "b"
+
+
+@pytest.mark.parametrize(("code", "times"), [("busy", 2), ("unavailable", 1)])
+def test_a_write_without_a_key_is_repeated_only_if_nothing_was_done(peer, connected, code, times):
+    peer.answers["plain_write"] = failing(1, problem(code))
+    host = connected()
+    host.call(1, "plain_write", x=1)
+    assert ("isError" in host.heard()["result"]) == (times == 1)
+    assert len(calls(peer, "plain_write")) == times
+
+
+def test_what_stays_busy_is_told_when_its_time_is_over(peer, connected):
+    peer.answers["memory_set"] = problem("busy")
+    host = connected(*QUICK)
+    host.call(1, "memory_set", key="a", value="b")
+    answer = host.heard()
+    # Its last attempt may be one that the time was not enough for.
+    assert answer.get("result", {}).get("isError") or answer["error"]["data"]["retryable"]
+    assert len(calls(peer, "memory_set")) > 1
 
 
 def test_an_error_of_the_server_is_passed_on_as_it_is(peer, connected):

@@ -75,7 +75,7 @@ class Courier:
         except ClientError as error:
             return self._failure(call, error)
         call.may_have_arrived = False
-        return _Outcome(answer, is_final=not (call.repeatable and _says_unavailable(answer)))
+        return _Outcome(answer, is_final=not _is_to_be_repeated(call, answer))
 
     def _failure(self, call: Call, error: ClientError) -> _Outcome:
         if isinstance(error, Unreachable):
@@ -127,9 +127,14 @@ class Courier:
                 self._way.send(cancelled, Deadline(_FAREWELL_SECONDS))
 
 
-def _says_unavailable(answer: Message) -> bool:
-    """The server answers so while it stops: what it was asked for may or may not be done."""
+def _is_to_be_repeated(call: Call, answer: Message) -> bool:
+    """A server that stops answers so, and one whose memory somebody else holds: `busy` if nothing
+    was done, `unavailable` if what it was asked for may be done or not."""
+    code = _problem_of(answer).get("code")
+    return code == "busy" or (code == "unavailable" and call.repeatable)
+
+
+def _problem_of(answer: Message) -> Message:
     result = as_object(answer.get("result")) or {}
     structured = as_object(result.get("structuredContent")) or {}
-    problem = as_object(structured.get("problem")) or {}
-    return result.get("isError") is True and problem.get("code") == "unavailable"
+    return (as_object(structured.get("problem")) or {}) if result.get("isError") is True else {}
