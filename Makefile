@@ -2,6 +2,8 @@
 # PYTHON=python3.13 names another Python than python3.
 
 PYTHON ?= python3
+# How many tests run at once: more than there are cores, since most of their time they wait.
+JOBS ?= 3
 BIN = .venv/bin
 READY = .venv/.ready
 NODE_CLIENTS = tests/clients/node
@@ -14,7 +16,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run up down clean-data rotate-token end-token logs test test-all test-long test-minimal node-clients check coverage bench experiments soak lock clean
+.PHONY: help setup run up down clean-data rotate-token end-token logs test test-containers test-all test-long test-minimal node-clients check coverage bench experiments soak lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -45,11 +47,13 @@ end-token: ## Have the stack refuse the token of before
 logs: ## Follow what the stack logs
 	@infra/compose/stack logs
 
-test: $(READY) ## Run the tests; they need neither Docker nor a network
-	$(BIN)/pytest
+test: $(READY) ## Run the tests, JOBS=3 at once; they need neither Docker nor a network
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
 
-test-all: $(READY) ## Run the tests and those in containers; with REQUIRE_DOCKER=1 a missing engine is a failure
-	$(BIN)/pytest --containers
+test-containers: $(READY) ## Run the tests in containers; with REQUIRE_DOCKER=1 a missing engine is a failure
+	$(BIN)/pytest --containers -m containers
+
+test-all: test test-containers ## Run the tests, and those in containers
 
 test-long: $(READY) ## Run the tests, and the rare faults longer: 50 kills of a store, 10,000 sessions, a minute of spoiled requests
 	$(BIN)/pytest --rounds 50 --sessions 10000 --fuzz-seconds 60
