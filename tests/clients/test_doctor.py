@@ -219,9 +219,9 @@ def shared_folder():
 @pytest.mark.parametrize(
     ("mode", "folder_mode", "state"),
     [
-        (0o644, 0o700, "ok"),
-        (0o600, 0o755, "ok"),
-        (0o640, 0o755, "failed"),
+        (0o644, 0o750, "ok"),
+        (0o640, 0o755, "ok"),
+        (0o644, 0o755, "failed"),
         (0o604, 0o711, "failed"),
     ],
 )

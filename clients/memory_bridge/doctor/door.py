@@ -9,8 +9,6 @@ from memory_bridge.doctor.findings import Finding, failed, ok, skipped
 from memory_bridge.doctor.target import Reply, Target
 from memory_bridge.http import authorization
 
-_OTHERS = 0o077
-_MAY_ENTER = 0o011
 _SECRETS_OF_A_CONTAINER = Path("/run/secrets")
 _PROXY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 
@@ -82,11 +80,12 @@ def token_file(target: Target) -> Finding:
 
 
 def _is_open_to_others(file: Path) -> bool:
-    """A folder that they cannot enter keeps them out as well; a container has no others."""
+    """A folder that they cannot enter keeps them out as well; a container has no others. Those of
+    the file's group were chosen, as the user of a service is."""
     if file.is_relative_to(_SECRETS_OF_A_CONTAINER):
         return False
-    is_shut_off = any(not _mode(folder) & _MAY_ENTER for folder in file.parents)
-    return bool(_mode(file) & _OTHERS) and not is_shut_off
+    way_in = all(_mode(folder) & stat.S_IXOTH for folder in file.parents)
+    return way_in and bool(_mode(file) & stat.S_IROTH)
 
 
 def _mode(path: Path) -> int:
