@@ -193,15 +193,15 @@ look_at() {
     is_whole_dump "$1" || fail "$1 is damaged."
   else
     [ "$kind" != PGDMP ] || fail "$1 is a dump of Postgres, and this memory is in a file: make up PROFILE=extended first."
-    unpacked "$1" >/dev/null || fail "$1 is damaged."
+    unpacked "$1" >/dev/null 2>&1 || fail "$1 is damaged."
+    kind=$(unpacked "$1" 2>/dev/null | head --bytes 15 | tr -d '\0') || true # unpacking ends where nobody reads on
+    [ "$kind" = 'SQLite format 3' ] || fail "$1 is no backup of a memory."
   fi
 }
 
 unpacked() {
-  if gzip --test "$1" 2>/dev/null; then gunzip --stdout <"$1"; else is_database "$1" && cat "$1"; fi
+  if [ "$(od -An -N2 -tx1 "$1")" = ' 1f 8b' ]; then gunzip --stdout <"$1"; else cat "$1"; fi
 }
-
-is_database() { [ "$(head --bytes 15 "$1" | tr -d '\0')" = 'SQLite format 3' ]; }
 
 # The command looks through the backup first, and keeps what was there under another name.
 put_back() {

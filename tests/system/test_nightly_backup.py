@@ -135,7 +135,8 @@ def test_a_backup_may_come_on_stdin_packed_or_as_it_is(host, tmp_path):
 def test_what_is_no_backup_changes_nothing(host, tmp_path):
     host.done()
     whole = host.backups()[0].read_bytes()
-    for content in (whole[:-20], b"PGDMP" + whole, b"a letter", b"", None):
+    packed_letter = gzip.compress(b"a letter")
+    for content in (whole[:-20], b"PGDMP" + whole, b"a letter", packed_letter, b"", None):
         file = tmp_path / "file"
         file.unlink(missing_ok=True)
         if content is not None:
