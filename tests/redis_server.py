@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ports import free_port
+
 SECONDS = 20.0
 
 
@@ -72,9 +74,3 @@ def listens(port: int) -> bool:
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

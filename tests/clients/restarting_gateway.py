@@ -1,13 +1,13 @@
 """A gateway on one port and one file that is killed and comes again."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from gateway_serving import TOKEN, command, environment
+from ports import free_port
 from waiting import wait_until
 
 SECONDS = 60.0
@@ -65,8 +65,3 @@ class RestartingGateway:
         """The command line of a stub in front of it."""
         words = ["stdio", "--url", self.url, "--token-file", str(self.token_file), *options]
         return [sys.executable, "-P", "-m", "memory_bridge", *words]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from clients.restarting_gateway import free_port
 from clients.stub_process import Stub
 from memory_bridge.client import Client
 from memory_bridge.daemon.files import PidFile, Running, keep_token
 from memory_bridge.processes import start_detached
+from ports import free_port
 from waiting import wait_until
 
 SECONDS = 90

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from clients.faults import failing, hang_up
-from clients.restarting_gateway import free_port
 from clients.stub_process import stub
+from ports import free_port
 from waiting import wait_until
 
 KEYED = {"type": "object", "properties": {"key": {}, "value": {}, "idempotency_key": {}}}

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from clients.restarting_gateway import free_port
 from clients.stub_process import SECONDS, Stub, stub
 from memory_bridge.filelock import FileLock
+from ports import free_port
 from waiting import wait_until
 
 LIMIT_SECONDS = 0.15
