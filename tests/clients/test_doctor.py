@@ -172,7 +172,7 @@ def test_a_clock_that_is_a_little_off_is_right(server):
 @pytest.mark.parametrize(
     ("answer", "headers", "cure"),
     [
-        ((502, "<html>"), {}, "behind it does not"),
+        ((502, "<html>"), {}, "no gateway answers behind it"),
         ((200, "<html>"), {}, "Another program"),
         ((308, ""), {"Location": "https://elsewhere/"}, "https://elsewhere/"),
     ],

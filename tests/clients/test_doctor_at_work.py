@@ -1,6 +1,7 @@
 """The doctor at real gateways, each of which lacks something."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from memory_bridge.doctor.target import Credentials, Target
 from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
 from store.office import Office
+from tls_front import tls_front
 
 
 def examined(url, token=TOKEN):
@@ -98,3 +100,47 @@ def test_without_an_address_the_server_in_the_background_is_examined(tmp_path, m
         assert str(Path(tmp_path) / "token") in capsys.readouterr().out
     finally:
         cli.main(["daemon", "stop"])
+
+
+PUBLIC = "memory.tail0000.ts.net"
+
+
+@pytest.fixture
+def funnelled(tmp_path, monkeypatch):
+    """Leads the public name to a front of this machine that passes on to a port, as Funnel does."""
+    look_up = socket.getaddrinfo
+
+    def look_up_here(host, *rest, **named):
+        return look_up("127.0.0.1" if host == PUBLIC else host, *rest, **named)
+
+    def funnelled(port):
+        front = tls_front(PUBLIC, port, tmp_path)
+        monkeypatch.setattr(socket, "getaddrinfo", look_up_here)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "front.crt"))
+        return front
+
+    return funnelled
+
+
+def test_a_server_behind_funnel_is_found_well_by_its_public_name(tmp_path, funnelled):
+    known = {"MCP_ALLOWED_HOSTS": PUBLIC}
+    with http_server(tmp_path / "memory.db", **known) as server, funnelled(server.port) as front:
+        found = examined(front.url)
+        assert bad(front.url) == {}
+    assert "more days" in found["certificate"].says
+    assert "encrypted" in found["privacy"].says
+
+
+def test_a_public_name_that_is_not_allowed_is_found(served, funnelled):
+    with funnelled(served.port) as front:
+        found = examined(front.url)
+    assert found["allow-list"].state == "failed"
+    assert PUBLIC in found["allow-list"].cure
+
+
+def test_a_front_with_nothing_behind_it_is_found(funnelled):
+    with funnelled(1) as front:
+        found = examined(front.url)
+    assert found["certificate"].state == "ok"
+    assert found["server"].state == "failed"
+    assert "restart the sidecar" in found["server"].cure

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from memory_bridge.doctor.findings import Finding, failed, ok, skipped
 from memory_bridge.doctor.target import Reply, Target
+from memory_bridge.errors import ClientError
 from memory_bridge.http import authorization
 
 _SECRETS_OF_A_CONTAINER = Path("/run/secrets")
@@ -17,7 +18,7 @@ _ANOTHER = (
     " MEMORY_BRIDGE_PORT), or correct --url."
 )
 _GATEWAY_GONE = (
-    "What stands in front answers, and the gateway behind it does not: on its host see whether it"
+    "Something takes the connection, and no gateway answers behind it: on its host see whether it"
     " runs (`docker compose ps`, `make logs`) and what `memory-bridge doctor` says there."
 )
 _SIDECAR = (
@@ -41,15 +42,20 @@ _NOBODY_KNOWS = "The server cannot ask its store whether it is good: see to the 
 
 
 def server(target: Target) -> Finding:
-    reply = target.ask("healthz")
+    try:
+        reply = target.ask("healthz")
+    except ClientError as error:
+        return failed(str(error), _nobody_behind(target))
     if reply.is_good and reply.told.get("status") == "alive":
         return ok(f"A Memory Bridge answers at {target.origin.name}.")
     if location := reply.headers["Location"]:
         return failed("The server has moved.", f"Use {location} in place of this address.")
     says = f"Something else than a Memory Bridge answers, with status {reply.status}."
-    if reply.status not in _PROXY:
-        return failed(says, _ANOTHER)
-    return failed(says, f"{_GATEWAY_GONE}{_SIDECAR if target.is_funnel else ''}")
+    return failed(says, _nobody_behind(target) if reply.status in _PROXY else _ANOTHER)
+
+
+def _nobody_behind(target: Target) -> str:
+    return f"{_GATEWAY_GONE}{_SIDECAR if target.is_funnel else ''}"
 
 
 def allow_list(target: Target) -> Finding:
