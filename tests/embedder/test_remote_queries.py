@@ -1,5 +1,6 @@
 """Queries and nudges through a real Redis: in time, or refused with a sentence and at once."""
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -121,7 +122,7 @@ def test_more_queries_at_once_than_an_embedder_can_answer_are_refused(redis):
         closing(RedisQueryEmbedder(redis.url, deadline_seconds=1)) as queries,
         ThreadPoolExecutor(MOST_AT_ONCE + 1) as threads,
     ):
-        exchange.beat("a worker that answers nothing")
+        exchange.beat()  # of a worker that answers nothing
         refusals = list(threads.map(lambda _: refusal(queries), range(MOST_AT_ONCE + 1)))
     assert refusals.count(TOO_MANY) == 1
 
@@ -130,7 +131,7 @@ def test_ten_thousand_nudges_leave_one_in_the_queue(redis):
     nudges = NudgeThread(redis.url)
     nudges.start()
     with closing(Exchange(redis.url, 1)) as exchange:
-        exchange.beat("a worker that takes nothing")
+        exchange.beat()  # of a worker that takes nothing
         for _ in range(10_000):
             nudges.nudge()
         wait_until(lambda: waiting(redis, "drain") == 1)
@@ -199,6 +200,24 @@ def test_models_are_never_mixed_while_everything_is_embedded_anew(stack: Stack):
             assert stats["model"] == FakeEmbedder("two").identity.id
             assert stats["backlog"]["pending"] == 0
             assert stats["degraded"] is None
+
+
+def test_a_name_that_nobody_resolves_holds_up_one_query_and_not_for_long(monkeypatch):
+    begun, ended, answered = [], [], threading.Event()
+
+    def look_up(host, *_arguments, **_options):
+        begun.append(host)
+        answered.wait(SECONDS)
+        ended.append(host)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with closing(RedisQueryEmbedder("redis://redis.invalid/0", deadline_seconds=0.1)) as queries:
+        assert [refusal(queries) for _ in range(20)] == [QUEUE_DOWN] * 20
+        assert queries.trouble() == QUEUE_DOWN
+        assert queries.conditions() == {"queue": "down", "model": "unknown"}
+        assert (len(begun), len(ended)) == (1, 0)
+        answered.set()
 
 
 def test_the_queue_and_the_worker_behind_it_are_told_apart(redis, stack: Stack):

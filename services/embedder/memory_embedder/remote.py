@@ -4,6 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
 
 from memory_embedder.broker import BROKER_ERRORS, NUDGE, QUERY, sending
 from memory_embedder.contract import Condition, EmbedderUnavailable, QueryVector
@@ -11,10 +14,13 @@ from memory_embedder.exchange import QUEUE_ERRORS, Answer, Exchange
 
 REST_SECONDS = 2.0
 """How long the queue is left alone after it failed: nobody should wait for it in vain each time."""
+MARGIN_SECONDS = 1.0
 MOST_AT_ONCE = 64
 QUEUE_DOWN = "The queue to the embedder (Redis) does not answer, so the ranking is by words alone."
 NO_WORKER = "No embedder is at work, so the ranking is by words alone."
 TOO_MANY = "The embedder has too many queries to answer, so the ranking is by words alone."
+
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +42,7 @@ class RedisQueryEmbedder:
         self._clock = clock
         self._exchange = Exchange(url, deadline_seconds)
         self._app = sending(url, deadline_seconds)
+        self._patience = _Patience(deadline_seconds + MARGIN_SECONDS)
         self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
         self._rests_until = clock()
         self._doubtful = False
@@ -46,7 +53,7 @@ class RedisQueryEmbedder:
         if not self._free.acquire(blocking=False):
             raise EmbedderUnavailable(TOO_MANY)
         try:
-            return self._query(text)
+            return self._patience.have(partial(self._query, text))
         except BROKER_ERRORS as error:
             log.warning("queries go without vectors: the queue failed (%s)", type(error).__name__)
             self._rests_until = self._clock() + REST_SECONDS
@@ -56,15 +63,16 @@ class RedisQueryEmbedder:
 
     def trouble(self) -> str | None:
         try:
-            return None if self._exchange.is_present() else NO_WORKER
+            return None if self._patience.have(self._exchange.is_present) else NO_WORKER
         except QUEUE_ERRORS:
             return QUEUE_DOWN
 
     def conditions(self) -> Mapping[str, Condition]:
         try:
-            return {"queue": "ok", "model": "ok" if self._exchange.is_present() else "down"}
+            present = self._patience.have(self._exchange.is_present)
         except QUEUE_ERRORS:
             return {"queue": "down", "model": "unknown"}
+        return {"queue": "ok", "model": "ok" if present else "down"}
 
     def close(self) -> None:
         self._exchange.close()
@@ -91,6 +99,37 @@ class RedisQueryEmbedder:
         if self._exchange.is_present():
             return f"The embedder took longer than {self._deadline:g} seconds."
         return NO_WORKER
+
+
+class _Patience:
+    """Waits for so many seconds and no longer, whatever hangs: looking up a name has no timeout.
+
+    What hangs is left behind, and for as long as it does nobody else is sent after it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._left_behind: Future[Any] | None = None
+
+    def have(self, job: Callable[[], Result]) -> Result:
+        """Returns what the job returns. Raises `TimeoutError`, and what the job raises."""
+        if self._left_behind and not self._left_behind.done():
+            raise TimeoutError
+        coming: Future[Result] = Future()
+        # A thread that ends with the process; those of a pool would be waited for.
+        threading.Thread(target=_settle, args=(job, coming), name="queue", daemon=True).start()
+        try:
+            return coming.result(self._seconds)
+        except TimeoutError:
+            self._left_behind = coming
+            raise
+
+
+def _settle(job: Callable[[], Result], coming: Future[Result]) -> None:
+    try:
+        coming.set_result(job())
+    except Exception as error:  # noqa: BLE001  whatever it is belongs to who waits for it
+        coming.set_exception(error)
 
 
 class NudgeThread:

@@ -15,6 +15,9 @@ from urllib.parse import urlsplit
 from httptools import HttpParserError, HttpResponseParser
 
 CONNECT_SECONDS = 2.0
+UNHEARD_SECONDS = 6
+"""After which a server whose machine says nothing at all, not even that it received, is gone."""
+PROBES = 3
 RECEIVED_AT_ONCE = 65_536
 
 
@@ -90,6 +93,7 @@ class Connections:
         try:
             opened = socket.create_connection((self._host, self._port), CONNECT_SECONDS)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _end_if_unheard(opened)
             if self._encryption:
                 opened = self._encryption.wrap_socket(opened, server_hostname=self._host)
         except OSError as error:
@@ -111,6 +115,21 @@ class Connections:
 
     def _is_old(self, connection: "_Connection") -> bool:
         return time.monotonic() - connection.idle_since > self._idle_seconds
+
+
+def _end_if_unheard(opened: socket.socket) -> None:
+    """A network that was cut tells nobody; without this an answer would be waited for in vain."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    seconds = UNHEARD_SECONDS // PROBES
+    options = {
+        "TCP_KEEPIDLE": seconds,
+        "TCP_KEEPINTVL": seconds,
+        "TCP_KEEPCNT": PROBES - 1,
+        "TCP_USER_TIMEOUT": UNHEARD_SECONDS * 1000,
+    }
+    for name, value in options.items():
+        if hasattr(socket, name):  # not every system has each
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class _Connection:
@@ -144,9 +163,10 @@ class _Connection:
             with suppress(BrokenPipeError, ConnectionResetError):
                 self._socket.sendall(request)
             self._receive()
-        except TimeoutError:
-            raise
         except (OSError, HttpParserError) as error:
+            # Without a number it is the patience of the caller that has ended.
+            if isinstance(error, TimeoutError) and error.errno is None:
+                raise
             raise BrokenOff(repr(error)) from error
         return Response(self._parser.get_status_code(), bytes(self._body))
 
