@@ -49,13 +49,17 @@ def away(stack: Stack, service: str) -> Iterator[None]:
 
 @contextmanager
 def cut_off(stack: Stack, service: str) -> Iterator[None]:
-    """No packet reaches the service nor leaves it, and nobody is told that."""
+    """No packet reaches the service nor leaves it, and nobody is told that. It comes back under
+    another address, since its own is taken meanwhile."""
     network, [container] = f"{stack.project}_inside", stack.containers(service)
+    image = inspect(container)["Image"]
     _docker("network", "disconnect", network, container)
+    other = _docker("run", "--detach", "--rm", "--network", network, image, "sleep", "600").strip()
     try:
         yield
     finally:
         _docker("network", "connect", "--alias", service, network, container)
+        _docker("rm", "--force", other)
 
 
 def in_redis(stack: Stack, *command: str) -> str:

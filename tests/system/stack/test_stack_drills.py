@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 EMBEDDED = re.compile(r"embedding change (\d+)")
 ONCE = 10**6
 """So many keys that each is written only once."""
+SEARCH_SECONDS = 10.0
+"""Far above what a search takes, far below what looking up the name of who is away may take."""
 LONG = "The lighthouse keeper of the northern island writes down what the weather was. " * 50
 
 
@@ -67,7 +69,9 @@ def test_while_redis_is_away_writes_and_search_by_words_go_on(lean, request):
             back = time.monotonic() + seconds
             while time.monotonic() < back:
                 load.go_on()
+                asked = time.monotonic()
                 found = search(client, load, "piano")
+                assert time.monotonic() - asked < SEARCH_SECONDS
                 assert (found["mode"], bool(found["degraded"])) == ("lexical", True)
                 assert found["hits"]
         recovered = recovery(lean)
