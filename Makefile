@@ -55,8 +55,8 @@ test-containers: $(READY) ## Run the tests in containers; with REQUIRE_DOCKER=1 
 
 test-all: test test-containers ## Run the tests, and those in containers
 
-test-long: $(READY) ## Run the tests, and the rare faults longer: 50 kills of a store, 10,000 sessions, a minute of spoiled requests
-	$(BIN)/pytest --rounds 50 --sessions 10000 --fuzz-seconds 60
+test-long: $(READY) ## Run the tests, and the rare faults longer: 50 kills of a store, 20 of a gateway under stubs, 10,000 sessions, a minute of spoiled requests
+	$(BIN)/pytest --rounds 50 --restarts 20 --sessions 10000 --fuzz-seconds 60
 
 test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
 	$(BIN)/pytest tests/house/test_base_install.py
