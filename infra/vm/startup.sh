@@ -24,6 +24,8 @@ default_images=ghcr.io/memory-bridge/memory-bridge
 home=/srv/memory-bridge
 secrets=$home/secrets
 first=$home/first
+# Gone with each start of the VM.
+journal_bounded=/run/memory-bridge-journal
 attributes=(release images data-disk hostname tailnet bucket token-secret
   tailscale-tag tailscale-auth tailscale-client-id tailscale-audience tailscale-secret)
 declare -A given
@@ -109,7 +111,9 @@ bound_journal() {
 SystemMaxUse=100M
 MaxRetentionSec=30day
 CONF
+  [ -e "$journal_bounded" ] && return
   systemctl restart systemd-journald
+  touch "$journal_bounded"
 }
 
 mount_data_disk() {
