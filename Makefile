@@ -67,6 +67,7 @@ check: $(READY) $(CHECKOV)/.ready ## Lint, types, import rules, shell scripts, t
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+	$(BIN)/pyright --pythonplatform Windows clients
 	$(BIN)/lint-imports --no-logo
 	git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*sh$$/ { print FILENAME }' | xargs $(BIN)/shellcheck
 	$(BIN)/hadolint infra/compose/Dockerfile
