@@ -47,9 +47,11 @@ class FunnelStack(Stack):
         }
         super().__init__(folder, **(stand_in | settings))
 
-    def run_sidecar(self, program: str) -> None:
+    def run_sidecar(self, program: str, **settings: str) -> None:
+        """Makes the sidecar anew, and returns when it serves."""
         up = ("up", "--detach", "--no-build", "--no-deps", "--wait", "--wait-timeout", "60")
-        self.compose(*up, "tailscale", FUNNEL_PROGRAM=program)
+        self.compose(*up, "tailscale", FUNNEL_PROGRAM=program, **settings)
+        self.wait_until_it_answers()
 
     def trust(self) -> ssl.SSLContext:
         """What believes the sidecar's certificate and no other."""
