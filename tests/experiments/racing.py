@@ -33,11 +33,6 @@ class Hammer:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def overwritten(self) -> Counter[str]:
-        """How often somebody else put an end to a value, by whose it was."""
-        pairs = [(it["event"]["source_client"], it["overwritten"]) for it in [*self.told]]
-        return Counter(last["client"] for who, last in pairs if last and last["client"] != who)
-
     def stop(self) -> None:
         self._process.send_signal(signal.SIGINT)
         try:
@@ -48,6 +43,12 @@ class Hammer:
 
     def _read(self) -> None:
         self.told.extend(map(json.loads, self._process.stdout))
+
+
+def overwritten(told: Sequence[dict[str, Any]]) -> Counter[str]:
+    """How often somebody else put an end to a value, by whose it was."""
+    pairs = [(it["event"]["source_client"], it["overwritten"]) for it in told]
+    return Counter(last["client"] for who, last in pairs if last and last["client"] != who)
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def measure(site: Site, sizes: Sizes) -> Finding:
     with hammers(site) as (watched, _):
 
         def enough() -> bool:
-            ended = watched.overwritten()
+            ended = overwritten([*watched.told])
             return all(ended[name] >= sizes.overwrites for name in EVERY)
 
         wait_until(enough, seconds=SECONDS, about=f"{sizes.overwrites} overwritten values each way")
@@ -76,11 +77,7 @@ def measure(site: Site, sizes: Sizes) -> Finding:
 def judged(told: Sequence[dict[str, Any]], overwrites: int) -> Finding:
     events = [it["event"] for it in told]
     lives = [it["overwritten"]["lived_ms"] for it in told if it["overwritten"]]
-    ended = Counter(
-        it["overwritten"]["client"]
-        for it in told
-        if it["overwritten"] and it["overwritten"]["client"] != it["event"]["source_client"]
-    )
+    ended = overwritten(told)
     seen_all = all(two["version"] == one["version"] + 1 for one, two in pairwise(events))
     proved = all(it["principal"] == f"token:{it['source_client']}" for it in events)
     by_whom = ", ".join(f"{count} of {name}'s" for name, count in sorted(ended.items()))
