@@ -106,7 +106,7 @@ class Machine:
 
 
 @contextmanager
-def machine(*volumes: str) -> Iterator[Machine]:
+def machine(*volumes: str, image: str = "") -> Iterator[Machine]:
     """Has this repository at /repository; `volumes` are as for `docker run`."""
     name = f"memory-bridge-test-machine-{secrets.token_hex(4)}"
     rights = [word for each in CAPABILITIES for word in ("--cap-add", each)]
@@ -119,7 +119,7 @@ def machine(*volumes: str) -> Iterator[Machine]:
             *("--device-cgroup-rule", LOOP_DEVICES, "--cgroupns", "host"),
             *("--tmpfs", "/run:exec", "--tmpfs", "/run/lock", "--tmpfs", "/tmp:exec"),
             *(word for each in mounts for word in ("--volume", each)),
-            machine_image(),
+            image or machine_image(),
         ],
         capture_output=True,
         timeout=60,
