@@ -21,7 +21,7 @@ def test_the_changelog_names_every_command():
 
 def test_the_layout_shows_folders_that_exist():
     folders = re.findall(r"^([a-z_/]+/) {2,}", CONTRIBUTING, re.MULTILINE)
-    assert len(folders) == 8
+    assert len(folders) == 10
     assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
 
 

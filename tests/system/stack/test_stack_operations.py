@@ -11,7 +11,8 @@ from compose_stack import COMPOSE, ROOT, Stack, running
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 
 PAGE = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
-COPYING, RESTORING, MOVING = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+COPYING, RESTORING, MOVING, _RELEASES = COMMANDS
 
 
 @pytest.fixture(scope="module")
