@@ -22,9 +22,9 @@ RUN for folder in {SQL}; do echo 'CREATE TABLE later (x INTEGER);' >$folder/9999
 USER 10001:10001
 """
 
-DIES_BEFORE_STARTING = """
+DIES = """
 set -T
-trap '[[ $BASH_COMMAND != "stack up" ]] || kill -KILL $$' DEBUG
+trap '[[ $BASH_COMMAND != "$LAST" ]] || kill -KILL $$' DEBUG
 . "$0" upgrade "$1"
 """
 
@@ -64,6 +64,17 @@ class Host:
         done = self.release("upgrade", release, **settings)
         assert done.returncode == 0, done.stdout
         assert self.running() == release
+
+    def upgrade_and_die_at(self, command, release):
+        cut = subprocess.run(
+            ["bash", "-c", DIES, COMPOSE / "release", release],
+            env=os.environ
+            | {"MEMORY_BRIDGE_HOME": str(self.home), "LAST": command, "WAIT_SECONDS": "5"},
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        assert cut.returncode == -signal.SIGKILL, cut.stdout
 
     def running(self):
         return (self.home / "current" / "name").read_text().strip()
@@ -136,12 +147,9 @@ def test_a_stack_goes_to_the_next_release_and_back(host, first, second):
 
 def test_a_release_that_never_gets_healthy_is_left_again_even_after_a_cut(host, broken, first):
     host.write("before-broken")
-    cut = subprocess.Popen(
-        ["bash", "-c", DIES_BEFORE_STARTING, COMPOSE / "release", broken],
-        env=os.environ | {"MEMORY_BRIDGE_HOME": str(host.home)},
-    )
-    assert cut.wait(timeout=120) == -signal.SIGKILL
+    host.upgrade_and_die_at("stack up", broken)
     assert "An upgrade has not come to its end" in host.release("status").stdout
+    host.upgrade_and_die_at("takes_memory", broken)
     done = host.release("upgrade", broken, WAIT_SECONDS="5")
     assert done.returncode == WENT_BACK, done.stdout
     assert done.stdout.endswith(f"{first} runs again, as {broken} did not get healthy.\n")
