@@ -65,8 +65,9 @@ class Connections:
 
     def close(self) -> None:
         self.closed = True
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     def post(self, path: str, body: bytes, seconds: float) -> Response:
         """Returns the answer, which may take so long between any two of its pieces.
