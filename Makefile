@@ -16,7 +16,7 @@ TOKEN = $(or $(MCP_AUTH_TOKEN_FILE),$(CURDIR)/.memory-bridge/token)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL = help
-.PHONY: help setup run up down clean-data rotate-token end-token logs test test-containers test-all test-long test-minimal node-clients check coverage bench experiments soak lock clean
+.PHONY: help setup run up down clean-data rotate-token end-token logs test test-containers test-all test-long test-minimal node-clients check coverage bench experiments soak rehearse lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ experiments: $(READY) ## Try the client kit on real programs, print what came of
 
 soak: $(READY) ## Have 30 mixed clients at work for MINUTES=10 and draw what it costs
 	$(BIN)/python tests/bench/soak.py $(MINUTES)
+
+rehearse: $(READY) ## Run the stack for MINUTES=10 within the memory and the processor time of a small VM; LEAN=1 without those
+	PYTHONPATH=tests $(BIN)/python tests/bench/rehearsal.py $(MINUTES) $(if $(LEAN),--lean)
 
 COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
   --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
