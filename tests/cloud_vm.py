@@ -30,6 +30,7 @@ class Google:
     def say_what_works(self) -> None:
         self.say(
             release=f"0.1.0@sha256:{64 * '0'}",
+            images="registry.example/memory-bridge",
             data_disk=DISK,
             hostname="",
             bucket="some-bucket",

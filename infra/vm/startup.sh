@@ -18,7 +18,6 @@ export DEBIAN_FRONTEND=noninteractive
 
 metadata=http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1/instance
 secret_manager=${SECRET_MANAGER:-https://secretmanager.googleapis.com/v1}
-default_images=ghcr.io/memory-bridge/memory-bridge
 
 # All that must outlive the VM is on the data disk; the boot disk can be made anew at any time.
 home=/srv/memory-bridge
@@ -56,7 +55,7 @@ read_metadata() {
   for name in "${attributes[@]}"; do
     given[$name]=$(attribute "$name")
   done
-  for name in release data-disk; do
+  for name in release images data-disk; do
     [ -n "${given[$name]}" ] || fail "The metadata of this VM has no memory-bridge-$name."
   done
   [[ ${given[release]} =~ ^[^@]+@sha256:[0-9a-f]{64}$ ]] ||
@@ -224,7 +223,7 @@ run_docker() {
 # --- The memory -----------------------------------------------------------------------------------------------------
 
 write_settings() {
-  keep_setting MEMORY_BRIDGE_IMAGES "${given[images]:-$default_images}"
+  keep_setting MEMORY_BRIDGE_IMAGES "${given[images]}"
   keep_setting FUNNEL "$public_name"
   keep_setting FUNNEL_TAG "${given[tailscale-tag]:-tag:memory-bridge}"
   keep_setting TS_CLIENT_ID "${given[tailscale-client-id]}"
@@ -271,7 +270,7 @@ release() {
 
 unpack_first() {
   local image container
-  image=${given[images]:-$default_images}-release:${given[release]}
+  image=${given[images]}-release:${given[release]}
   rm -rf "$first"
   mkdir "$first"
   docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image"

@@ -157,6 +157,7 @@ def test_a_disk_that_holds_anything_is_not_formatted(bare, filling):
     ("attribute", "value", "sentence"),
     [
         ("release", "", "The metadata of this VM has no memory-bridge-release."),
+        ("images", "", "The metadata of this VM has no memory-bridge-images."),
         (
             "release",
             "0.1.0",
