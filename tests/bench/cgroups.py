@@ -76,7 +76,8 @@ def small_machine(name: str) -> Iterator[SmallMachine]:
     try:
         yield SmallMachine(name)
     finally:
-        for folder in folders:
+        # The engine has made it for every other controller too.
+        for folder in {each.resolve() for each in ROOT.glob(name if UNIFIED else f"*/{name}")}:
             _remove(folder)
 
 
