@@ -41,11 +41,10 @@ variable "release" {
 variable "images" {
   description = "Where releases are published: what `infra/compose/publish` was given"
   type        = string
-  default     = "ghcr.io/memory-bridge/memory-bridge"
 
   validation {
     condition     = can(regex("^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)+$", var.images))
-    error_message = "Images have a registry and a name in lower case, without a tag, like ghcr.io/somebody/memory-bridge."
+    error_message = "Images have a registry and a name in lower case, without a tag, like registry.example/somebody/memory-bridge."
   }
 }
 

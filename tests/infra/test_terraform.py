@@ -24,7 +24,7 @@ WRONG = [
         "billing_account": "01AB23",
         "tailnet": "example.com",
         "release": "latest",
-        "images": "ghcr.io/somebody/memory-bridge:latest",
+        "images": "registry.example/somebody/memory-bridge:latest",
         "region": "europe-west1",
         "hostname": "memory.bridge",
         "data_disk_gb": "9",

@@ -50,7 +50,7 @@ run "what_looks_wrong_is_refused" {
     tailnet         = "example.com"
     hostname        = "memory.bridge"
     release         = "latest"
-    images          = "ghcr.io/somebody/memory-bridge:latest"
+    images          = "registry.example/somebody/memory-bridge:latest"
   }
 
   expect_failures = [var.project, var.billing_account, var.tailnet, var.hostname, var.release, var.images]

@@ -45,7 +45,7 @@ run "the_start_up_is_told_these_things_and_no_secret" {
   assert {
     condition = (
       google_compute_instance.vm.metadata.memory-bridge-release == var.release
-      && google_compute_instance.vm.metadata.memory-bridge-images == "ghcr.io/memory-bridge/memory-bridge"
+      && google_compute_instance.vm.metadata.memory-bridge-images == "registry.example/somebody/memory-bridge"
       && google_compute_instance.vm.metadata.memory-bridge-hostname == "memory-bridge"
       && google_compute_instance.vm.metadata.memory-bridge-tailnet == "tail1a2b3c.ts.net"
       && google_compute_instance.vm.metadata.memory-bridge-bucket == google_storage_bucket.backups.name
