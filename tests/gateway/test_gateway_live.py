@@ -2,17 +2,19 @@
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from types import SimpleNamespace
 
 import pytest
 from mcp import Client, MCPError
 from mcp.shared.subscriptions import ResourceUpdated
-from mcp_types import ResourceUpdatedNotification
+from mcp_types import ResourceUpdatedNotification, SubscribeRequestParams
 
 from memory_gateway.interest import MOST_URIS, Interest, Notices
 from memory_gateway.live import AT_ONCE, News, Trail
 from memory_gateway.principals import Principal
 from memory_gateway.resources import fact_uri
+from memory_gateway.subscriptions import SessionSubscriptions
 from memory_store.contract import Caller, EventFeed, FactWrite, Forbidden, Unavailable
 from memory_store.opening import open_store
 from memory_store.settings import StoreSettings
@@ -290,6 +292,57 @@ async def test_a_store_that_is_down_at_first_is_followed_once_it_is_there(store)
     await wait_for(lambda: keys == ["k"])
 
 
+class NumberedStore:
+    """A trail of numbers alone, which a backup may put back."""
+
+    def __init__(self):
+        self.newest = 100
+        self.asked = []
+        self.fails = False
+
+    def event_follow(self, after, *_others, **_more):
+        if self.fails:
+            raise Unavailable("the store is being put back")
+        self.asked.append(after)
+        threading.Event().wait(0.001)
+        return EventFeed(events=(), after=self.newest if after is None else max(after, self.newest))
+
+
+class SlowStore(NumberedStore):
+    def __init__(self):
+        super().__init__()
+        self.answers = threading.Event()
+
+    def event_follow(self, after, *others, **more):
+        assert self.answers.wait(SECONDS)
+        return super().event_follow(after, *others, **more)
+
+
+class Context:
+    """A request of the one session on a WebSocket, as far as subscriptions look at it."""
+
+    request = None
+    session_id = None
+
+    def __init__(self):
+        self.exit_stack = AsyncExitStack()
+        self.session = SimpleNamespace(_connection=self)
+
+
+async def test_a_subscription_is_answered_once_what_is_written_from_then_on_is_heard_of():
+    store, context = SlowStore(), Context()
+    subscriptions = SessionSubscriptions(Trail(store))
+    introduced = asyncio.create_task(subscriptions.introduce(context, None))
+    await wait_for(lambda: subscriptions.counts["sessions"] == 1)
+    wanted = SubscribeRequestParams(uri=fact_uri("default", "k"))
+    subscribed = asyncio.create_task(subscriptions.subscribe(context, wanted))
+    done, _ = await asyncio.wait([introduced, subscribed], timeout=0.1)
+    assert not done
+    store.answers.set()
+    await asyncio.wait_for(asyncio.gather(introduced, subscribed), SECONDS)
+    await context.exit_stack.aclose()
+
+
 async def test_one_follower_asks_for_all_and_none_when_nobody_listens(store):
     counted = FailingStore(store)
     trail, heard = Trail(counted), []
@@ -305,22 +358,6 @@ async def test_one_follower_asks_for_all_and_none_when_nobody_listens(store):
     await wait_for(lambda: trail.position is None)
     assert counted.most_asking == 1
     assert len(heard) == 20
-
-
-class NumberedStore:
-    """A trail of numbers alone, which a backup may put back."""
-
-    def __init__(self):
-        self.newest = 100
-        self.asked = []
-        self.fails = False
-
-    def event_follow(self, after, *_others, **_more):
-        if self.fails:
-            raise Unavailable("the store is being put back")
-        self.asked.append(after)
-        threading.Event().wait(0.001)
-        return EventFeed(events=(), after=self.newest if after is None else max(after, self.newest))
 
 
 async def test_a_store_that_was_put_back_to_a_backup_is_followed_from_its_own_end():

@@ -100,6 +100,12 @@ class Trail:
         if self._following is None:
             self._begun.clear()
             self._following = asyncio.create_task(self._follow(), name="follower")
+        await self.begun()
+
+    async def begun(self) -> None:
+        """Waits as `add` does, for a listener that somebody else is adding meanwhile."""
+        if self._following is None:
+            return
         with suppress(TimeoutError):
             await asyncio.wait_for(self._begun.wait(), BEGIN_SECONDS)
 

@@ -199,6 +199,8 @@ class SessionSubscriptions:
         if self._streams[session_id] == 1:
             for session in self._named(session_id):
                 await self._wake(session)
+        else:
+            await self._trail.begun()
 
     def stream_closed(self, session_id: str) -> None:
         self._streams[session_id] -= 1
@@ -216,6 +218,8 @@ class SessionSubscriptions:
             connection.exit_stack.callback(self._forget, session)
             if connection.session_id is None or connection.session_id in self._streams:
                 await self._wake(session)
+        elif session.telling:
+            await self._trail.begun()
         return session
 
     def _named(self, session_id: str) -> list[_Session]:
