@@ -119,7 +119,7 @@ class GatewaySettings(BaseSettings):
     trusted_proxies: Networks = Field(
         (), description="addresses or networks such as 10.0.0.0/8, separated by commas"
     )
-    max_sessions: int = Field(1_000, ge=1, le=100_000, description="a number from 1 to 100000")
+    max_sessions: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
     max_in_flight: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
     max_streams: int = Field(256, ge=1, le=100_000, description="a number from 1 to 100000")
     rate_per_second: float = Field(
