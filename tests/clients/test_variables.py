@@ -16,6 +16,7 @@ def test_they_are_those_of_the_server_and_its_own():
         store.ServerSettings,
         store.ClientSettings,
         embedder.EmbedderSettings,
+        embedder.WorkerSettings,
         embedder.RedisSettings,
     )
     ours = {name for name in of_the_server if name.startswith(PREFIX)}

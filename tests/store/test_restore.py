@@ -73,6 +73,12 @@ def test_the_backup_takes_the_place_and_what_was_there_is_kept(put_back, path):
     assert report.held["facts"] == 1
 
 
+def test_what_was_put_aside_in_the_same_second_stays(put_back, path):
+    assert [put_back().replaced for _ in range(3)] == [
+        f"{path}.replaced-20260101T000000Z{number}" for number in ("", ".2", ".3")
+    ]
+
+
 def test_a_journal_of_the_old_content_is_not_applied_to_the_new(put_back, path):
     write_and_be_killed(path)
     put_back()

@@ -1,5 +1,6 @@
 """Restore: a verified backup in the place of the SQLite file, which is kept beside it."""
 
+import itertools
 import sqlite3
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
@@ -39,6 +40,7 @@ def restore(file: Path, database: Path, clock: Clock, progress: Progress) -> Res
         raise Conflict(f"{file} is the memory itself; name a backup of it")
     database.parent.mkdir(parents=True, exist_ok=True)
     aside = database.with_name(f"{database.name}.replaced-{moment(clock()):%Y%m%dT%H%M%SZ}")
+    aside = aside if not aside.exists() else _numbered(aside)
     with own_errors(file), reading(file) as source:
         expected = verify(source, file)
         with _place(database, aside) as (target, replaced):
@@ -48,6 +50,12 @@ def restore(file: Path, database: Path, clock: Clock, progress: Progress) -> Res
     return Restored(
         database=str(database), replaced=replaced and str(replaced), held=told(expected)
     )
+
+
+def _numbered(taken: Path) -> Path:
+    """What another restore put aside in the same second stays as it is."""
+    names = (taken.with_name(f"{taken.name}.{number}") for number in itertools.count(2))
+    return next(path for path in names if not path.exists())
 
 
 @contextmanager
