@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import calls
+import chain
 import commits
 import follow
 import live
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[], Iterator[Figure]]] = {
     "ranks": ranks.measure,
     "store": store.measure,
     "worker": worker.measure,
+    "chain": chain.measure,
 }
 HYBRID_LEAST = 0.70
 LEAD = 0.05

@@ -39,21 +39,21 @@ def measure() -> Iterator[Figure]:
         new_database() as database,
         store_process(database) as serving,
         closing(HttpStore(serving.url, SECRET)) as store,
-        _redis() as redis,
+        redis_server() as redis,
         closing(RedisQueryEmbedder(redis, deadline_seconds=10)) as queries,
     ):
-        _write(store, facts(FACTS))
-        with _worker(serving.url, redis) as worker:
-            _wait(lambda: _pending(store) == 0, 300)
+        write(store, facts(FACTS))
+        with worker_process(serving.url, redis) as worker:
+            wait(lambda: pending(store) == 0, 300)
             yield from _queries(queries, "idle", 0, None)
             yield from _to_meaning(store, redis)
         bare = _bare_speed()
-        _write(store, facts(FACTS, seed=3))
-        with _worker(serving.url, redis) as worker:
+        write(store, facts(FACTS, seed=3))
+        with worker_process(serving.url, redis) as worker:
             yield from _speed(store, bare)
-            _write(store, facts(FACTS, seed=4))
+            write(store, facts(FACTS, seed=4))
             yield from _queries(queries, "busy", ASKED, SLOWEST_BUSY_QUERY)
-            yield Figure("facts pending after the busy queries", _pending(store), "", least=1)
+            yield Figure("facts pending after the busy queries", pending(store), "", least=1)
             yield Figure("worker, memory", _megabytes(worker), "MB", most=MOST_MEGABYTES)
 
 
@@ -79,13 +79,13 @@ def _to_meaning(store: HttpStore, redis: str) -> Iterator[Figure]:
 def _embed_one(store: HttpStore, nudges: NudgeThread, number: int) -> None:
     store.fact_set(CALLER, FactWrite(key=f"single/{number}", value=f"fact {number} by itself"))
     nudges.nudge()
-    _wait(lambda: _pending(store) == 0, 30)
+    wait(lambda: pending(store) == 0, 30)
 
 
 def _speed(store: HttpStore, bare: float) -> Iterator[Figure]:
-    _wait(lambda: store.stats().backlog.pending < FACTS, 60)
-    before, start = _pending(store), time.perf_counter()
-    _wait(lambda: _pending(store) == 0, 300, pause=0.5)
+    wait(lambda: store.stats().backlog.pending < FACTS, 60)
+    before, start = pending(store), time.perf_counter()
+    wait(lambda: pending(store) == 0, 300, pause=0.5)
     speed = before / (time.perf_counter() - start)
     yield Figure("the bare model", bare, "texts/s")
     yield Figure("one worker", speed, "texts/s")
@@ -103,17 +103,17 @@ def _bare_speed() -> float:
     return len(texts) / (time.perf_counter() - start)
 
 
-def _write(store: HttpStore, values: dict[str, str]) -> None:
+def write(store: HttpStore, values: dict[str, str]) -> None:
     writes = [FactWrite(key=key, value=value) for key, value in values.items()]
     for begin in range(0, len(writes), 100):
         store.fact_set_many(CALLER, writes[begin : begin + 100])
 
 
-def _pending(store: HttpStore) -> int:
+def pending(store: HttpStore) -> int:
     return store.stats().backlog.pending
 
 
-def _wait(condition: Callable[[], bool], seconds: float, pause: float = 0.02) -> None:
+def wait(condition: Callable[[], bool], seconds: float, pause: float = 0.02) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -126,7 +126,7 @@ def _megabytes(worker: subprocess.Popen[bytes]) -> float:
 
 
 @contextmanager
-def _redis() -> Iterator[str]:
+def redis_server() -> Iterator[str]:
     program = shutil.which("redis-server")
     if program is None:
         raise CannotMeasure("redis-server is not installed here")
@@ -142,13 +142,13 @@ def _redis() -> Iterator[str]:
 
 
 @contextmanager
-def _worker(store: str, redis: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker_process(store: str, redis: str) -> Iterator[subprocess.Popen[bytes]]:
     settings = {"MCP_STORE_URL": store, "MCP_STORE_SECRET": SECRET, "MCP_REDIS_URL": redis}
     log = subprocess.DEVNULL
     with subprocess.Popen(WORKER, env=os.environ | settings, stdout=log, stderr=log) as process:
         try:
             with closing(Exchange(redis, 1)) as exchange:
-                _wait(lambda: _is_present(exchange), START_SECONDS)
+                wait(lambda: _is_present(exchange), START_SECONDS)
             yield process
         finally:
             process.terminate()
