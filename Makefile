@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: help setup run up down clean-data rotate-token end-token logs test test-containers test-all test-long test-minimal node-clients check coverage bench experiments soak rehearse lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Make .venv with everything a developer needs, and the embedding model
 	@echo 'Ready: $(BIN)/memory-bridge'
@@ -55,8 +55,8 @@ test-containers: $(READY) ## Run the tests in containers; with REQUIRE_DOCKER=1 
 
 test-all: test test-containers ## Run the tests, and those in containers
 
-test-long: $(READY) ## Run the tests, and the rare faults longer: 50 kills of a store, 20 of a gateway under stubs, 10,000 sessions, a minute of spoiled requests
-	$(BIN)/pytest --rounds 50 --restarts 20 --sessions 10000 --fuzz-seconds 60
+test-long: $(READY) ## Run the tests, and the rare faults longer: 50 kills of a store, 20 of a gateway under stubs, 10,000 sessions, a minute of spoiled requests, a minute without Redis
+	$(BIN)/pytest --containers --redis-away-seconds 60 --rounds 50 --restarts 20 --sessions 10000 --fuzz-seconds 60
 
 test-minimal: $(READY) ## Test the base package alone, in a Python that holds nothing else
 	$(BIN)/pytest tests/house/test_base_install.py
@@ -70,12 +70,13 @@ check: $(READY) $(CHECKOV)/.ready ## Lint, types, import rules, shell scripts, t
 	$(BIN)/pyright --pythonplatform Windows clients
 	$(BIN)/lint-imports --no-logo
 	git ls-files -z | xargs -0 awk 'FNR == 1 && /^#!.*sh$$/ { print FILENAME }' | xargs $(BIN)/shellcheck
-	$(BIN)/hadolint infra/compose/Dockerfile
+	git ls-files -z '*Dockerfile' | xargs -0 $(BIN)/hadolint
 	$(BIN)/yamllint --strict infra/compose
 	if docker compose version >/dev/null 2>&1; then cd infra/compose && \
 	  docker compose -f compose.yaml config -q && docker compose -f compose.yaml -f compose.extended.yaml config -q && \
 	  FUNNEL=memory.tail1234.ts.net docker compose -f compose.yaml -f compose.funnel.yaml config -q && \
-	  MEMORY_BRIDGE_MODELS=/models docker compose -f compose.yaml -f compose.torch.yaml config -q; fi
+	  MEMORY_BRIDGE_MODELS=/models docker compose -f compose.yaml -f compose.torch.yaml config -q; \
+	else echo 'NOT CHECKED: Docker with compose is not installed, so the compose files were not read'; fi
 	$(CHECKOV)/bin/checkov --directory infra/terraform --framework terraform --skip-download --compact --quiet
 	infra/terraform/check
 	$(BIN)/pytest tests/house/test_locks.py tests/house/test_sizes.py tests/house/test_stack.py
