@@ -217,8 +217,13 @@ put_back() {
     sh -c "$script" "$data/.restore.db" memory-bridge
 }
 
-# Without the last word, which comes only after a whole dump, Postgres takes all of it back.
+# What was there lies beside the backups, under a name that is not theirs. Without the last word, which comes only after
+# a whole dump, Postgres takes all of it back.
 restore_postgres() {
+  replaced=$folder/replaced-$(date --utc +%Y%m%dT%H%M%SZ).dump
+  mkdir -p "$folder"
+  copy_postgres "$replaced"
+  say "What was there before is now $replaced."
   {
     say 'BEGIN; DROP SCHEMA IF EXISTS memory_bridge CASCADE;'
     docker exec --interactive "$postgres" pg_restore --file - <"$1"

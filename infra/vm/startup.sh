@@ -121,7 +121,9 @@ mount_data_disk() {
   wait_for_disk "$disk"
   format_if_new "$disk"
   mkdir -p "$home"
+  e2fsck -p "$disk" >/dev/null || [ "$?" = 1 ] || fail "The file system of $disk is damaged: see what e2fsck says of it."
   mount -o noatime,discard "$disk" "$home"
+  resize2fs "$disk" >/dev/null 2>&1 || say "The file system does not fill $disk: see what resize2fs says."
 }
 
 wait_for_disk() {
@@ -132,7 +134,7 @@ wait_for_disk() {
   done
 }
 
-# A disk that holds anything at all is never formatted, unless this script began to and was cut short: the file system is
+# A disk that holds anything, a file system anywhere or a byte in its first 16 MiB, is never formatted, unless this script began to and was cut short: the file system is
 # known as such only once it is whole.
 format_if_new() {
   local begun=/var/lib/memory-bridge-formatting
@@ -238,7 +240,12 @@ fetch_auth_key() {
   [ "${given[tailscale-auth]}" = auth-key ] || return 0
   install --directory --mode 700 "$secrets"
   key=$(ask_secret_manager "${given[tailscale-secret]}/versions/latest:access" | jq --raw-output .payload.data | base64 --decode) ||
-    fail 'The auth key cannot be read from Secret Manager.'
+    key=
+  if [ -z "$key" ]; then
+    [ -s "$file" ] || fail 'The auth key cannot be read from Secret Manager.'
+    say 'The auth key cannot be read from Secret Manager: the one from before stays.'
+    return
+  fi
   printf '%s' "$key" | keep_file "$file"
 }
 
@@ -283,9 +290,10 @@ back_up_every_night() {
   BACKUP_BUCKET=${given[bucket]} BACKUP_FOLDER=$home/backups "$home/current/infra/vm/backup.sh" install
 }
 
-# So that an administrator need not get into the VM for it. Only when it is another one: each version counts.
+# So that an administrator need not get into the VM for it. Only when it is another one, for each version counts; and once
+# more from a new VM, for which the secret may have been made anew.
 tell_token() {
-  local told=$home/token-told
+  local told=/var/lib/memory-bridge-token-told
   [ -n "${given[token-secret]}" ] || return 0
   sha256sum --check --status "$told" 2>/dev/null && return
   jq --raw-input --slurp '{payload: {data: @base64}}' "$secrets/auth_token" |

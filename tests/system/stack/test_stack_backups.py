@@ -57,5 +57,9 @@ def test_the_memory_of_a_stack_is_backed_up_in_use_and_put_back(request, tmp_pat
     restored = run(stack, tmp_path, "restore", "latest")
     assert restored.returncode == 0, restored.stdout + restored.stderr
     assert read(stack) == "before"
+    if profile == "extended":
+        (replaced,) = (tmp_path / "backups").glob("replaced-*.dump")
+        assert run(stack, tmp_path, "restore", str(replaced)).returncode == 0
+        assert read(stack) == "after"
     write(stack, "and on it goes")
     assert read(stack) == "and on it goes"

@@ -137,7 +137,7 @@ def test_a_stack_goes_to_the_next_release_and_back(host, first, second):
     host.write("before-second")
     host.upgrade(second)
     host.write("after-second")
-    assert list((host.home / "backups").glob("memory-*.db.gz"))
+    assert list((host.home / "backups" / "releases").glob("memory-*.db.gz"))
     done = host.release("rollback")
     assert done.returncode == 0, done.stdout
     assert host.running() == first
