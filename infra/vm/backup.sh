@@ -220,6 +220,7 @@ put_back() {
 # What was there lies beside the backups, under a name that is not theirs. Without the last word, which comes only after
 # a whole dump, Postgres takes all of it back.
 restore_postgres() {
+  local replaced
   replaced=$folder/replaced-$(date --utc +%Y%m%dT%H%M%SZ).dump
   mkdir -p "$folder"
   copy_postgres "$replaced"

@@ -3,15 +3,14 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 
 from corpus import facts, questions
 from figures import Figure, milliseconds, percentile
 from gateway_process import TOKEN, gateway_process
-from served import CannotMeasure, new_database
-from store_process import SECRET, store_process
-from worker import pending, redis_server, wait, worker_process, write
+from served import CannotMeasure
+from store_process import SECRET
+from worker import pending, store_and_queue, wait, worker_process, write
 
 from memory_bridge.client import Client
 from memory_store.client import HttpStore
@@ -30,10 +29,7 @@ SLOWEST_TO_MEANING, SLOWEST_OF_ALL_TO_MEANING = 300, 2_000
 
 def measure() -> Iterator[Figure]:
     with (
-        new_database() as database,
-        store_process(database) as serving,
-        closing(HttpStore(serving.url, SECRET)) as store,
-        redis_server() as redis,
+        store_and_queue() as (serving, store, redis),
         worker_process(serving.url, redis),
         gateway_process(serving.url, SECRET, MCP_EMBEDDINGS="on", MCP_REDIS_URL=redis) as gateway,
         Client.http(gateway.url, token=TOKEN) as client,

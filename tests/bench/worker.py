@@ -13,7 +13,7 @@ import psutil
 from corpus import facts, questions
 from figures import Figure, milliseconds, percentile
 from served import CannotMeasure, new_database
-from store_process import SECRET, store_process
+from store_process import SECRET, StoreProcess, store_process
 
 from memory_embedder.exchange import QUEUE_ERRORS, Exchange
 from memory_embedder.onnx import OnnxEmbedder
@@ -36,10 +36,7 @@ MOST_MEGABYTES = 200
 
 def measure() -> Iterator[Figure]:
     with (
-        new_database() as database,
-        store_process(database) as serving,
-        closing(HttpStore(serving.url, SECRET)) as store,
-        redis_server() as redis,
+        store_and_queue() as (serving, store, redis),
         closing(RedisQueryEmbedder(redis, deadline_seconds=10)) as queries,
     ):
         write(store, facts(FACTS))
@@ -123,6 +120,18 @@ def wait(condition: Callable[[], bool], seconds: float, pause: float = 0.02) -> 
 
 def _megabytes(worker: subprocess.Popen[bytes]) -> float:
     return psutil.Process(worker.pid).memory_info().rss / 2**20
+
+
+@contextmanager
+def store_and_queue() -> Iterator[tuple[StoreProcess, HttpStore, str]]:
+    """A store in a process of its own, a client of it, and the address of a Redis, all empty."""
+    with (
+        new_database() as database,
+        store_process(database) as serving,
+        closing(HttpStore(serving.url, SECRET)) as store,
+        redis_server() as redis,
+    ):
+        yield serving, store, redis
 
 
 @contextmanager

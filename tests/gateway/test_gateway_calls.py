@@ -39,25 +39,35 @@ async def test_a_call_that_reached_the_store_finishes_when_its_caller_is_gone(me
     assert memory.store.fact_get(CALLER, "default", "k").value == "v"
 
 
+class HeldWrite:
+    """A write that has its thread and waits for a lock, however often it is asked."""
+
+    def __init__(self):
+        self.let_go = threading.Event()
+        self._begun = threading.Semaphore(0)
+
+    def __call__(self, _context):
+        self._begun.release()
+        assert self.let_go.wait(WAIT)
+
+    async def begun(self, times):
+        for _ in range(times):
+            await anyio.to_thread.run_sync(partial(self._begun.acquire, timeout=WAIT))
+
+
 @pytest.mark.anyio
 async def test_every_write_may_wait_for_the_lock_at_once_and_reads_do_not_wait_with_them(memory):
-    calls, let_go, begun = Calls(memory, None), threading.Event(), threading.Semaphore(0)
-
-    def wait_for_the_lock(_context):
-        begun.release()
-        assert let_go.wait(WAIT)
-
+    calls, write = Calls(memory, None), HeldWrite()
     async with anyio.create_task_group() as writers:
         for number in range(UNDER_WAY):
             asking = (CALLING, ANOTHER)[number % 2]
-            writers.start_soon(partial(calls.ask, asking, wait_for_the_lock, reading=False))
+            writers.start_soon(partial(calls.ask, asking, write, reading=False))
         with anyio.fail_after(WAIT):
-            for _ in range(UNDER_WAY):
-                await anyio.to_thread.run_sync(partial(begun.acquire, timeout=WAIT))
+            await write.begun(UNDER_WAY)
             answer = await calls.ask(CALLING, lambda _context: "read", reading=True)
             with pytest.raises(Busy, match="try again") as refused:
                 await calls.ask(CALLING, lambda _context: "write", reading=False)
-        let_go.set()
+        write.let_go.set()
     assert answer == "read"
     assert refused.value.retryable
     assert await calls.ask(CALLING, lambda _context: "write", reading=False) == "write"
@@ -65,25 +75,19 @@ async def test_every_write_may_wait_for_the_lock_at_once_and_reads_do_not_wait_w
 
 @pytest.mark.anyio
 async def test_one_principal_leaves_room_for_the_others_however_much_it_asks(memory):
-    calls, let_go, begun = Calls(memory, None), threading.Event(), threading.Semaphore(0)
-
-    def wait_for_the_lock(_context):
-        begun.release()
-        assert let_go.wait(WAIT)
-
+    calls, write = Calls(memory, None), HeldWrite()
     async with anyio.create_task_group() as writers:
         for _ in range(SHARE):
-            writers.start_soon(partial(calls.ask, CALLING, wait_for_the_lock, reading=False))
+            writers.start_soon(partial(calls.ask, CALLING, write, reading=False))
         with anyio.fail_after(WAIT):
-            for _ in range(SHARE):
-                await anyio.to_thread.run_sync(partial(begun.acquire, timeout=WAIT))
+            await write.begun(SHARE)
             with pytest.raises(Busy, match="This token has 256"):
                 await calls.ask(CALLING, lambda _context: "mine", reading=False)
             other = await calls.ask(ANOTHER, lambda _context: "other", reading=False)
         writers.cancel_scope.cancel()
     with pytest.raises(Busy):  # who gave up waiting has not given back the thread
         await calls.ask(CALLING, lambda _context: "mine", reading=False)
-    let_go.set()
+    write.let_go.set()
     assert other == "other"
     await anyio.to_thread.run_sync(wait_until, lambda: not calls.waiting)
     assert await calls.ask(CALLING, lambda _context: "mine", reading=False) == "mine"
