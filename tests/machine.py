@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from compose_stack import COMPOSE, ROOT
 from waiting import wait_until
@@ -22,6 +23,14 @@ CAPABILITIES = (
 )
 LOOP_DEVICES = "b 7:* rwm"
 STARTING_SECONDS = 60
+AS_A_LOG: dict[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.STDOUT,
+    "text": True,
+}
+NOT_BEGUN = re.compile(r"OCI runtime exec failed: .*cgroup\.procs: device or resource busy")
+"""Systemd in the machine was making control groups, so that the engine had none for a command."""
 
 
 @cache
@@ -45,15 +54,15 @@ class Machine:
 
     def run(self, *command: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Standard error is in the output, in the order of a log."""
-        return subprocess.run(
-            [*self._exec(settings), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=400,
-            check=False,
-        )
+        done: list[subprocess.CompletedProcess[str]] = []
+
+        def began() -> bool:
+            words = [*self._exec(settings), *command]
+            done.append(subprocess.run(words, timeout=400, check=False, **AS_A_LOG))
+            return not NOT_BEGUN.match(done[-1].stdout)
+
+        wait_until(began, about="the engine begins a command")
+        return done[-1]
 
     def ask(self, *command: str) -> str:
         done = self.run(*command)
@@ -64,13 +73,7 @@ class Machine:
         return self.ask("bash", "-euo", "pipefail", "-c", script)
 
     def begin(self, *command: str, **settings: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*self._exec(settings), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        return subprocess.Popen([*self._exec(settings), *command], **AS_A_LOG)
 
     def attach_disk(self, image: str, name: str, size: str = "6G") -> None:
         """A file as a disk of a cloud, where it goes by its name; it outlives the machine."""
